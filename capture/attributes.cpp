@@ -137,8 +137,8 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
   }
   switch (v->kind) {
     case ValueKind::Array:
-      if (Door* door = door_of(*v)) {
-        if (has_method(v, name)) break;  // the door is asked when it is called
+      if (Frontend* frontend = frontend_of(*v)) {
+        if (has_method(v, name)) break;  // the frontend is asked when it is called
         if (PyObject* raw = python_member(v, name)) {
           Ref<> getter = Py_IS_TYPE(raw, &PyProperty_Type) ? member(raw, "fget") : Ref<>();
           if (getter) {
@@ -157,14 +157,14 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
           method->items = {v, f};
           return method;
         }
-        auto* type = reinterpret_cast<PyTypeObject*>(door->type_of(session_, *v));
+        auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(session_, *v));
         static PyObject* const kHook = interned("__getattr__");
         if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
           return raises(PyExc_AttributeError,
                         std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
         if (PyObject* raw = type ? type_attr(type, name) : nullptr)
           if (Value* function = spelling(raw)) return call_function(function, {v}, {});
-        return door->get_attr(session_, v, text);
+        return frontend->get_attr(session_, v, text);
       }
       break;
     case ValueKind::Object: return instance_attr_value(v, name, self);
@@ -189,8 +189,8 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
           if (Ref<> part = Ref<>::steal(PyObject_GetAttr(o, name))) return literal(part.get());
         PyErr_Clear();
       }
-      for (Door* door : session_.doors())
-        if (Ref<> found = door->fixed_attr(o, text)) return literal(found.get());
+      for (Frontend* frontend : session_.frontends())
+        if (Ref<> found = frontend->fixed_attr(o, text)) return literal(found.get());
       break;
     }
     case ValueKind::Range:
@@ -259,7 +259,7 @@ PyObject* Executor::python_member(Value* v, PyObject* name) {
 bool Executor::has_method(Value* v, PyObject* name) {
   PyObject* type = type_of(v);
   if (!type) return false;
-  if (PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) && !door_of(*v)) return false;
+  if (PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) && !frontend_of(*v)) return false;
   PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), name);
   return raw && Py_IS_TYPE(raw, &PyMethodDescr_Type);
 }

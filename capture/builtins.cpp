@@ -26,7 +26,7 @@ Captured<Value*> do_abs(Executor& x, const Values& a) {
   if (a.size() != 1) return unsupported("abs");
   Session& s = x.session();
   Value* v = a[0];
-  if (Door* door = x.door_of(*v)) return door->call_method(s, v, "__abs__", {}, {});
+  if (Frontend* frontend = x.frontend_of(*v)) return frontend->call_method(s, v, "__abs__", {}, {});
   if (v->kind == ValueKind::Int)
     return x.shapes().holds(graph::Relation::Lt, v->dim, graph::Dim(0)) ? x.number_unary(Unary::Negative, v) : v;
   if (v->is_array() && v->wrap == Wrap::PyFloat) {
@@ -209,8 +209,8 @@ Captured<Value*> do_sorted(Executor& x, const Values& a) {
 }
 
 Captured<Value*> do_divmod(Executor& x, const Values& a) {
-  if (Door* door = a.size() == 2 ? x.door_of(*a[0]) : nullptr)
-    return door->call_method(x.session(), a[0], "__divmod__", {&a[1], 1}, {});
+  if (Frontend* frontend = a.size() == 2 ? x.frontend_of(*a[0]) : nullptr)
+    return frontend->call_method(x.session(), a[0], "__divmod__", {&a[1], 1}, {});
   if (a.size() != 2 || !is_number(*a[0]) || !is_number(*a[1])) return unsupported("divmod");
   FRAMEJIT_TRY(quotient, x.number_binary(2, a[0], a[1]));
   FRAMEJIT_TRY(remainder, x.number_binary(6, a[0], a[1]));

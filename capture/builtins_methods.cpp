@@ -1,4 +1,4 @@
-// C methods of lists, dicts, tuples, strings and numbers over Values; methods of arrays go to their door.
+// C methods of lists, dicts, tuples, strings and numbers over Values; methods of arrays go to their frontend.
 #include <algorithm>
 #include <cstring>
 
@@ -259,8 +259,8 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
 
 Captured<Value*> Executor::call_method(Value* self, const std::string& name, const Values& args,
                                        const Keywords& keywords) {
-  if (Door* door = door_of(*self)) {
-    auto* type = reinterpret_cast<PyTypeObject*>(door->type_of(session_, *self));
+  if (Frontend* frontend = frontend_of(*self)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(session_, *self));
     if (PyObject* raw = type ? type_attr(type, name.c_str()) : nullptr)
       if (Value* function = spelling(raw)) {
         Values all{self};
@@ -268,7 +268,7 @@ Captured<Value*> Executor::call_method(Value* self, const std::string& name, con
         return call_function(function, all, keywords);
       }
     FRAMEJIT_TRY(given, forced(args, keywords));
-    return door->call_method(session_, self, name, given.args, given.keywords);
+    return frontend->call_method(session_, self, name, given.args, given.keywords);
   }
   if (self->kind == ValueKind::List && name == "sort" && args.empty()) {
     FRAMEJIT_TRY(opened, open(self));

@@ -143,7 +143,7 @@ Captured<Value*> make_super(Executor& x, Values args) {
 Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
   if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return x.to_float(v);
-  if (x.door_of(*v)) {
+  if (x.frontend_of(*v)) {
     const graph::Type type = s.graph().type(v->id);  // a copy: nodes are added below
     if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
       // The number is read now; what is written into the array later does not reach it.

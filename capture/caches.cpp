@@ -30,8 +30,8 @@ Ref<> key_part(Executor& x, Value* v) {
   }
   if (PyObject* function = v->kind == ValueKind::Function ? x.known(v) : nullptr) return Ref<>::share(function);
   if (v->is_constant()) {
-    for (const Door* door : x.session().doors())
-      if (door->is_fixed(v->object.get())) return v->object;
+    for (const Frontend* frontend : x.session().frontends())
+      if (frontend->is_fixed(v->object.get())) return v->object;
     if (PyModule_CheckExact(v->object.get()) || PyCFunction_Check(v->object.get())) return v->object;
   }
   return x.element(v);

@@ -1,4 +1,4 @@
-// Calls: library functions go to their door, Python functions are inlined as nested frames.
+// Calls: library functions go to their frontend, Python functions are inlined as nested frames.
 #include <algorithm>
 
 #include "capture/executor.h"
@@ -427,16 +427,16 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
     }
     case ValueKind::Constant: {
       PyObject* o = callable->object.get();
-      // Builtins that a door knows (abs, sum, float) are its own only where they are given its arrays.
-      Door* door = door_for(o);
-      if (door && is_builtin(o)) {
+      // Builtins that a frontend knows (abs, sum, float) are its own only where they are given its arrays.
+      Frontend* frontend = frontend_for(o);
+      if (frontend && is_builtin(o)) {
         bool given = false;
-        for (Value* a : args) given = given || door_of(*look(a));
-        if (!given) door = nullptr;
+        for (Value* a : args) given = given || frontend_of(*look(a));
+        if (!given) frontend = nullptr;
       }
-      if (door) {
+      if (frontend) {
         FRAMEJIT_TRY(all, forced(args, keywords));
-        return door->call(session_, o, all.args, all.keywords);
+        return frontend->call(session_, o, all.args, all.keywords);
       }
       if (Py_IS_TYPE(o, &PyMethodDescr_Type) && !args.empty()) {
         Value* self = look(args[0]);

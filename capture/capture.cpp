@@ -59,7 +59,8 @@ class Attempt {
       : request_(request),
         one_round_(one_round),
         no_varied_{},
-        session_(text_of(request.view->code()->co_name), request.varied ? *request.varied : no_varied_, request.doors),
+        session_(text_of(request.view->code()->co_name), request.varied ? *request.varied : no_varied_,
+                 request.frontends),
         executor_(session_, request.options),
         frame_(executor_, request.view, request.frame.globals, request.frame.builtins) {
     session_.set_o1(request.options.o1);

@@ -114,7 +114,7 @@ Captured<bool> Executor::replace_items(Value* list, std::size_t at, std::size_t 
 
 Captured<Value*> Executor::get_item(Value* container, Value* key) {
   static PyObject* const kGetItem = interned("__getitem__");
-  if (Door* door = door_of(*container)) {
+  if (Frontend* frontend = frontend_of(*container)) {
     switch (key->kind) {
       case ValueKind::Object:
       case ValueKind::Function:
@@ -125,7 +125,7 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
     }
     FRAMEJIT_TRY(forced, force(key));
     (void)forced;
-    return door->get_item(session_, container, key);
+    return frontend->get_item(session_, container, key);
   }
   switch (container->kind) {
     case ValueKind::Tuple:
@@ -188,7 +188,7 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
 }
 
 Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
-  if (Door* door = door_of(*container)) {
+  if (Frontend* frontend = frontend_of(*container)) {
     value = look(value);
     for (Value* v : {key, value}) {
       switch (v->kind) {
@@ -202,7 +202,7 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
       FRAMEJIT_TRY(forced, force(v));
       (void)forced;
     }
-    return door->set_item(session_, container, key, value);
+    return frontend->set_item(session_, container, key, value);
   }
   if (container->kind == ValueKind::Dict) return dict_set(container, key, value);
   if (container->kind == ValueKind::Object) {
@@ -288,7 +288,7 @@ Captured<bool> Executor::del_key(Value* dict, Value* key) {
 }
 
 Captured<Value*> Executor::length(Value* v) {
-  if (Door* door = door_of(*v)) return door->length(session_, v);
+  if (Frontend* frontend = frontend_of(*v)) return frontend->length(session_, v);
   static PyObject* const kLen = interned("__len__");
   const auto by_method = [&]() -> Captured<Value*> {
     FRAMEJIT_TRY(answer, special(v, kLen, {}));
@@ -531,15 +531,15 @@ Captured<Values> Executor::unpack(Value* v, bool hinted) {
       return v->items;
     }
     case ValueKind::Array: {
-      Door* door = door_of(*v);
-      if (!door || session_.graph().type(v->id).rank() == 0) break;
-      FRAMEJIT_TRY(size, door->length(session_, v));
+      Frontend* frontend = frontend_of(*v);
+      if (!frontend || session_.graph().type(v->id).rank() == 0) break;
+      FRAMEJIT_TRY(size, frontend->length(session_, v));
       if (size->is_array()) return break_at(BreakId::UnknownIterable, "as many rows as a mask has chosen");
       Value* n = specialize(size);
       if (!n || dim_of(*n).value() > kArrayRows) return break_at(BreakId::CapturedTooMuch, "the rows of an array");
       Values rows;
       for (int64_t i = 0; i < dim_of(*n).value(); ++i) {
-        FRAMEJIT_TRY(row, door->get_item(session_, v, session_.integer(graph::Dim(i))));
+        FRAMEJIT_TRY(row, frontend->get_item(session_, v, session_.integer(graph::Dim(i))));
         rows.push_back(row);
       }
       return rows;

@@ -14,9 +14,9 @@
 
 #include "capture/break.h"
 #include "capture/code_view.h"
-#include "capture/door.h"
 #include "capture/effects.h"
 #include "capture/flow_map.h"
+#include "capture/frontend.h"
 #include "capture/limits.h"
 #include "capture/loops/prediction.h"
 #include "capture/region.h"
@@ -54,7 +54,7 @@ class Executor {
   Value* cell_of(PyObject* cell, SourceRef source);
   /// The items of an existing List, Dict under a Length or Keys guard.
   Captured<bool> open(Value* container);
-  /// Everything inside is looked at: what a door or a recipe is given.
+  /// Everything inside is looked at: what a frontend or a recipe is given.
   Captured<bool> force(Value* v);
   struct Forced {
     Values args;
@@ -73,8 +73,8 @@ class Executor {
   /// A Constant in place of a symbolic int or of a float argument, under an Equal guard; null where that is not
   /// possible.
   Value* specialize(Value* v);
-  Door* door_of(const Value& v) const;
-  Door* door_for(PyObject* callable) const;
+  Frontend* frontend_of(const Value& v) const;
+  Frontend* frontend_for(PyObject* callable) const;
   /// type(v), borrowed; null: not known.
   PyObject* type_of(Value* v);
   /// A class made in Python goes by the same classes in the same order: `__bases__` can be assigned.

@@ -17,7 +17,7 @@
 #include <map>
 #include <utility>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 #include "capture/py/repr.h"
 #include "capture/region_builder.h"
 #include "graph/support/check.h"

@@ -13,7 +13,7 @@
 
 namespace framejit::capture {
 
-/// What an object is when a door makes it an operand, and how a result is given back.
+/// What an object is when a frontend makes it an operand, and how a result is given back.
 enum class Wrap : uint8_t {
   NdArray,      // exact numpy.ndarray, any rank
   NumpyScalar,  // numpy.float64(...), numpy.bool_(...): 0-d

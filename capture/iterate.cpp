@@ -54,10 +54,10 @@ Captured<Value*> Executor::iterate(Value* v) {
       return start_dict(*this, it, v);
     }
     case ValueKind::Array: {
-      Door* door = door_of(*v);
-      if (!door) return break_at(BreakId::WouldRaise, "iteration over a number");
+      Frontend* frontend = frontend_of(*v);
+      if (!frontend) return break_at(BreakId::WouldRaise, "iteration over a number");
       if (session_.graph().type(v->id).rank() == 0) return break_at(BreakId::WouldRaise, "iteration over a 0-d array");
-      FRAMEJIT_TRY(size, door->length(session_, v));
+      FRAMEJIT_TRY(size, frontend->length(session_, v));
       if (size->is_array()) return break_at(BreakId::UnknownIterable, "as many rows as a mask has chosen");
       if (size->is_constant() ? dim_of(*size).value() > kIteratedRows : shapes().hint(size->dim) > kIteratedRows)
         return break_at(BreakId::CapturedTooMuch, "the rows of an array");
@@ -124,11 +124,11 @@ Captured<Value*> Executor::next(Value* it) {
       Value* over = it->items[0];
       Value* item = nullptr;
       if (over->is_array()) {
-        Door* door = door_of(*over);
-        FRAMEJIT_TRY(size, door->length(session_, over));
+        Frontend* frontend = frontend_of(*over);
+        FRAMEJIT_TRY(size, frontend->length(session_, over));
         Value* n = specialize(size);
         if (it->position >= dim_of(*n).value()) return end();
-        FRAMEJIT_TRY(row, door->get_item(session_, over, session_.integer(graph::Dim(it->position))));
+        FRAMEJIT_TRY(row, frontend->get_item(session_, over, session_.integer(graph::Dim(it->position))));
         item = row;
       } else if (over->is_constant()) {
         if (it->position >= PyUnicode_GET_LENGTH(over->object.get())) return end();

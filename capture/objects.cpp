@@ -166,8 +166,8 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     v->extra = Ref<>::share(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
     return v;
   }
-  const bool library =
-      std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->is_fixed(o); });
+  const bool library = std::any_of(session_.frontends().begin(), session_.frontends().end(),
+                                   [&](Frontend* frontend) { return frontend->is_fixed(o); });
   if (is_singleton(o) || is_fixed(o) || library) {
     guard(GuardKind::Identity, source, o);
     Value* v = session_.constant(o);
@@ -210,7 +210,7 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     spec.dtype = PyFloat_CheckExact(o) ? graph::DType::F64 : graph::DType::C128;
     return session_.array_input(o, source, spec);
   }
-  if (door_for(o)) {  // before Python functions: NumPy's wrappers in Python are operators, not code to follow
+  if (frontend_for(o)) {  // before Python functions: NumPy's wrappers in Python are operators, not code to follow
     guard(GuardKind::Identity, source, o);
     Value* v = session_.constant(o);
     v->source = source;
@@ -276,10 +276,10 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     }
     return seen->second.value;
   }
-  for (Door* door : session_.doors()) {
-    if (!door->owns(o)) continue;
+  for (Frontend* frontend : session_.frontends()) {
+    if (!frontend->owns(o)) continue;
     const Session::Mark mark = session_.mark();
-    Captured<Value*> v = door->wrap(session_, o, source);
+    Captured<Value*> v = frontend->wrap(session_, o, source);
     if (v) return (*v)->wrap == Wrap::NdArray || (*v)->wrap == Wrap::Tensor ? track(o, source, *v) : *v;
     session_.rollback(mark);
     break;
@@ -427,18 +427,18 @@ Ref<> Executor::plain(Value* v) {
   return known_value && is_plain(known_value->object.get()) ? known_value->object : Ref<>();
 }
 
-Door* Executor::door_of(const Value& v) const {
+Frontend* Executor::frontend_of(const Value& v) const {
   if (v.kind != ValueKind::Array || v.wrap == Wrap::PyFloat || v.wrap == Wrap::PyInt || v.wrap == Wrap::PyBool ||
       v.wrap == Wrap::PyComplex)
     return nullptr;
-  for (Door* door : session_.doors())
-    if (door->owns(v)) return door;
+  for (Frontend* frontend : session_.frontends())
+    if (frontend->owns(v)) return frontend;
   return nullptr;
 }
 
-Door* Executor::door_for(PyObject* callable) const {
-  for (Door* door : session_.doors())
-    if (door->knows(callable)) return door;
+Frontend* Executor::frontend_for(PyObject* callable) const {
+  for (Frontend* frontend : session_.frontends())
+    if (frontend->knows(callable)) return frontend;
   return nullptr;
 }
 
@@ -497,8 +497,8 @@ PyObject* Executor::type_of(Value* v) {
     case Wrap::NumpyScalar:
     case Wrap::Tensor: break;
   }
-  Door* door = door_of(*v);
-  return door ? door->type_of(session_, *v) : nullptr;
+  Frontend* frontend = frontend_of(*v);
+  return frontend ? frontend->type_of(session_, *v) : nullptr;
 }
 
 }  // namespace framejit::capture

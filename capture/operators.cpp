@@ -1,4 +1,4 @@
-// Operators over Values: arrays go to their door, numbers to numbers.cpp, constants are folded, sequences joined.
+// Operators over Values: arrays go to their frontend, numbers to numbers.cpp, constants are folded, sequences joined.
 #include <cmath>
 #include <tuple>
 
@@ -24,14 +24,14 @@ const char* operator_text(int nb) {
   return kText[nb];
 }
 
-// What may stand beside an array in an operator of its door.
+// What may stand beside an array in an operator of its frontend.
 bool fits_array(Executor& x, Value* v) {
   switch (v->kind) {
     case ValueKind::Array:
     case ValueKind::Int: return true;
     case ValueKind::Tuple:
-    case ValueKind::List: return true;  // the door converts or breaks
-    case ValueKind::Constant: return is_plain(v->object.get()) || x.door_for(v->object.get());
+    case ValueKind::List: return true;  // the frontend converts or breaks
+    case ValueKind::Constant: return is_plain(v->object.get()) || x.frontend_for(v->object.get());
     default: return false;
   }
 }
@@ -55,10 +55,10 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
     static PyObject* const mod = PyObject_GetAttrString(PyImport_ImportModule("operator"), "mod");
     return text(mod, {left, right}, left->object.get());
   }
-  Door* door = door_of(*left);
-  if (!door && left->kind == ValueKind::Object) return object_binary(nb, left, right);  // it is asked first
-  if (!door) door = door_of(*right);
-  if (door) {
+  Frontend* frontend = frontend_of(*left);
+  if (!frontend && left->kind == ValueKind::Object) return object_binary(nb, left, right);  // it is asked first
+  if (!frontend) frontend = frontend_of(*right);
+  if (frontend) {
     if (!fits_array(*this, left) || !fits_array(*this, right))
       return break_at(BreakId::UnknownObject,
                       type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right));
@@ -66,7 +66,7 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
       FRAMEJIT_TRY(forced, force(v));
       (void)forced;
     }
-    return door->binary(session_, nb, left, right);
+    return frontend->binary(session_, nb, left, right);
   }
   if (is_number(*left) && is_number(*right)) return number_binary(nb, left, right);
   if (left->kind == ValueKind::Object || right->kind == ValueKind::Object) return object_binary(nb, left, right);
@@ -109,8 +109,8 @@ Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
     return v;
   }
   if (!is_plain(l) || !is_plain(r)) {
-    for (Door* door : session_.doors())
-      if (Ref<> made = door->fold(nb, l, r)) return session_.constant(made.get());
+    for (Frontend* frontend : session_.frontends())
+      if (Ref<> made = frontend->fold(nb, l, r)) return session_.constant(made.get());
     return break_at(BreakId::UnknownObject, what);
   }
   const bool ints = (PyLong_CheckExact(l) || PyBool_Check(l)) && (PyLong_CheckExact(r) || PyBool_Check(r));
@@ -193,7 +193,7 @@ Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
 }
 
 Captured<Value*> Executor::unary(Unary op, Value* v) {
-  if (Door* door = door_of(*v)) return door->unary(session_, op, v);
+  if (Frontend* frontend = frontend_of(*v)) return frontend->unary(session_, op, v);
   if (is_number(*v)) return number_unary(op, v);
   static PyObject* const kNames[] = {interned("__pos__"), interned("__neg__"), interned("__invert__")};
   FRAMEJIT_TRY(result, special(v, kNames[static_cast<int>(op)], {}));
@@ -318,17 +318,17 @@ Captured<bool> Executor::truth(Value* v) {
 }
 
 Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
-  Door* door = door_of(*left);
-  if (!door && left->kind == ValueKind::Object) return object_compare(op, left, right);
-  if (!door) door = door_of(*right);
-  if (door) {
+  Frontend* frontend = frontend_of(*left);
+  if (!frontend && left->kind == ValueKind::Object) return object_compare(op, left, right);
+  if (!frontend) frontend = frontend_of(*right);
+  if (frontend) {
     if (!fits_array(*this, left) || !fits_array(*this, right))
-      return break_at(BreakId::UnknownObject, "comparison with " + type_text(*this, door_of(*left) ? right : left));
+      return break_at(BreakId::UnknownObject, "comparison with " + type_text(*this, frontend_of(*left) ? right : left));
     for (Value* v : {left, right}) {
       FRAMEJIT_TRY(forced, force(v));
       (void)forced;
     }
-    return door->compare(session_, op, left, right);
+    return frontend->compare(session_, op, left, right);
   }
   if (is_number(*left) && is_number(*right)) return number_compare(op, left, right);
   if (left->kind == ValueKind::Object || right->kind == ValueKind::Object) return object_compare(op, left, right);
@@ -342,8 +342,8 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
                Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
       };
       auto fixed = [&](PyObject* o) {
-        return std::any_of(session_.doors().begin(), session_.doors().end(),
-                           [&](Door* each) { return each->is_fixed(o); });
+        return std::any_of(session_.frontends().begin(), session_.frontends().end(),
+                           [&](Frontend* each) { return each->is_fixed(o); });
       };
       auto simple = [&](PyObject* o) { return fixed(o) || PyType_Check(o) || PyUnicode_CheckExact(o); };
       if ((fixed(l) || fixed(r)) && simple(l) && simple(r)) {
@@ -546,7 +546,7 @@ bool is_nan(const Value& v) {
 
 Captured<bool> Executor::equal(Value* left, Value* right) {
   if (left == right) return true;
-  if (door_of(*left) || door_of(*right)) return break_at(BreakId::DataDependentBranch, "equality of arrays");
+  if (frontend_of(*left) || frontend_of(*right)) return break_at(BreakId::DataDependentBranch, "equality of arrays");
   if (is_nan(*left) && is_nan(*right)) {  // equal only where both are one object
     if (!left->source || !right->source) return break_at(BreakId::UnsupportedArgument, "identity of NaN");
     const bool one = left->object.get() == right->object.get();

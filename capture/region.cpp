@@ -342,7 +342,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   region_.exit = frame.pc;
   for (std::size_t i = 0; i < frame.locals.size(); ++i)
     if (resolved(frame.locals[i]) != resolved(initial[i]))  // a slot that was unbound may be bound another time
-      region_.displaced.push_back(static_cast<int>(i));
+      region_.overwritten.push_back(static_cast<int>(i));
   if (returned) {
     region_.result = recipe(returned);
   } else {

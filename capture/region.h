@@ -93,7 +93,7 @@ struct Region {
   std::vector<Origin> origins;  // of the graph's calls
   std::vector<Recipe> recipes;
   std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
-  std::vector<int> displaced;                    // localsplus slots that do not keep what they held at the entry
+  std::vector<int> overwritten;                  // localsplus slots that do not keep what they held at the entry
   std::vector<uint32_t> stack;                   // recipes, bottom first, at the exit
   uint32_t kept = 0;                             // entries of the stack at the entry that stay at its bottom
   uint32_t result = 0;                           // with `returns`
@@ -156,7 +156,7 @@ struct CaptureRequest {
   std::set<uint32_t>* element_loops = nullptr;
   /// Those that cannot be compiled as loops.
   const std::set<uint32_t>* bytecode_loops = nullptr;
-  std::vector<Door*> doors;
+  std::vector<Frontend*> frontends;
   CaptureOptions options;
 };
 

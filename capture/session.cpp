@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 #include "capture/py/extent.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
@@ -51,7 +51,7 @@ std::size_t guard_hash(const Guard& g) {
 
 }  // namespace
 
-Session::Session(std::string name, const Varied& varied, std::vector<Door*> doors)
+Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends)
     : serial_([] {
         static int64_t last = 0;  // with the GIL only
         return ++last;
@@ -59,7 +59,7 @@ Session::Session(std::string name, const Varied& varied, std::vector<Door*> door
       graph_(std::make_unique<graph::Graph>(std::move(name))),
       builder_(*graph_),
       varied_(varied),
-      doors_(std::move(doors)) {}
+      frontends_(std::move(frontends)) {}
 
 Value* Session::make(ValueKind kind) {
   arena_.push_back(std::make_unique<Value>());

@@ -18,7 +18,7 @@
 
 namespace framejit::capture {
 
-class Door;
+class Frontend;
 
 /// What earlier captures of this function saw vary: these are symbolic now. Strings are Source::str() of ints, and
 /// "<source>.shape[i]" of dimensions.
@@ -49,7 +49,7 @@ using FlagActions = std::array<Ref<>, 4>;
 
 class Session {
  public:
-  Session(std::string name, const Varied& varied, std::vector<Door*> doors);
+  Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends);
 
   /// Its number: no two sessions of a process have the same.
   int64_t serial() const { return serial_; }
@@ -57,7 +57,7 @@ class Session {
   const graph::Graph& graph() const { return *graph_; }
   graph::GraphBuilder& builder() { return builder_; }
   const Varied& varied() const { return varied_; }
-  const std::vector<Door*>& doors() const { return doors_; }
+  const std::vector<Frontend*>& frontends() const { return frontends_; }
   /// May operators be computed within their stated bounds, where NumPy's bits cannot be had?
   bool o1() const { return o1_; }
   void set_o1(bool o1) { o1_ = o1; }
@@ -182,7 +182,7 @@ class Session {
   std::unique_ptr<graph::Graph> graph_;
   graph::GraphBuilder builder_;
   const Varied& varied_;
-  std::vector<Door*> doors_;
+  std::vector<Frontend*> frontends_;
   std::vector<std::unique_ptr<Value>> arena_;
   std::vector<Guard> guards_;
   std::unordered_multimap<std::size_t, std::size_t> guard_index_;  // hash: place in guards_

@@ -62,8 +62,9 @@ bool goes_by_more(const char* spec) {
 Ref<> Executor::plain_text(Value* v) {
   if (Ref<> known = plain(v)) return known;
   v = look(v);
-  const bool library = v->is_constant() && std::any_of(session_.doors().begin(), session_.doors().end(),
-                                                       [&](Door* door) { return door->has_text(v->object.get()); });
+  const bool library =
+      v->is_constant() && std::any_of(session_.frontends().begin(), session_.frontends().end(),
+                                      [&](Frontend* frontend) { return frontend->has_text(v->object.get()); });
   return library ? v->object : Ref<>();
 }
 

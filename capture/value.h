@@ -40,7 +40,7 @@ enum Iterated : int {
 
 enum class ValueKind : uint8_t {
   Null,      // what PUSH_NULL pushes
-  Lazy,      // an existing object that nothing was asked of yet: no guard. Never handed to a door
+  Lazy,      // an existing object that nothing was asked of yet: no guard. Never handed to a frontend
   Constant,  // object
   Array,     // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
   Int,       // exact Python int: dim (a symbol or polynomial; a known int is a Constant)

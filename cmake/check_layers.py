@@ -39,8 +39,8 @@ FORBIDDEN["ext/module"] |= {"numpy"}
 ALLOWED: dict[str, set[str]] = {
     "runtime": {"codegen/kernel.h"},
     "ext/tensor": {"ext/region/compile.h"},
-    "ext/dispatch": {"ext/frontends/frontends.h", "ext/frontends/function_door.h"},
-    "ext/serialize": {"ext/frontends/frontends.h", "ext/frontends/function_door.h"},
+    "ext/dispatch": {"ext/frontends/frontends.h", "ext/frontends/function_frontend.h"},
+    "ext/serialize": {"ext/frontends/frontends.h", "ext/frontends/function_frontend.h"},
 }
 
 THIRD_PARTY = [

@@ -21,7 +21,7 @@ namespace {
 
 using graph::Scalar;
 
-constexpr int64_t kBufferSize = 8192;  // NumPy's, unless setbufsize changed it, which the front door guards
+constexpr int64_t kBufferSize = 8192;  // NumPy's, unless setbufsize changed it, which the frontend guards
 
 template <class T>
 Scalar scalar_of(T value) {

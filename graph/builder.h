@@ -12,7 +12,7 @@
 
 namespace framejit::graph {
 
-/// Why an operator does not apply to these operands ("operands could not be broadcast together ..."). The front door
+/// Why an operator does not apply to these operands ("operands could not be broadcast together ..."). The frontend
 /// turns it into a break: eager execution raises, with its own words.
 struct ShapeError {
   std::string message;
@@ -35,7 +35,7 @@ class GraphBuilder {
   ValueId empty(DType dtype, Dims shape, std::optional<Dims> strides = {});
   /// `value`: 0-d. A fresh C-ordered array filled with it.
   ValueId full(ValueId value, Dims shape);
-  /// 0, 1 .. n-1, in integers or rounded to a float dtype. The front door adds start and step as NumPy's arange fills.
+  /// 0, 1 .. n-1, in integers or rounded to a float dtype. The frontend adds start and step as NumPy's arange fills.
   ValueId iota(DType dtype, const Dim& n);
 
   /// Broadcasts; where a symbolic dimension decides whether an axis is broadcast, that is guarded; result layout is

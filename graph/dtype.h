@@ -1,4 +1,4 @@
-// Element types. Every operator states the dtypes that it takes and gives; promotion belongs to the front doors.
+// Element types. Every operator states the dtypes that it takes and gives; promotion belongs to the frontends.
 #pragma once
 
 #include <cstdint>

@@ -321,7 +321,7 @@ struct OpDef {
   std::string_view name;
   uint8_t operands;
   /// The dtypes of its operands (Where: of the second and third operand, the first is bool). Where NumPy would promote
-  /// first, such as exp of an integer, the front door inserts the cast.
+  /// first, such as exp of an integer, the frontend inserts the cast.
   Takes takes;
   OpClass cls;
   Exactness exactness;

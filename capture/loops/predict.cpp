@@ -164,7 +164,7 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     CaptureRequest request;
     request.view = frame.view;
     request.entry = frame.pc;
-    request.doors = x.session().doors();
+    request.frontends = x.session().frontends();
     request.options = x.options();
     LoopTranslator translator(request);
     if (translator.would_compile(frame, x.session().graph())) answer = kYes;

@@ -73,7 +73,7 @@ uint32_t last_of_nest(const CodeView& view, uint32_t head) {
 
 LoopTranslator::LoopTranslator(const CaptureRequest& request)
     : request_(request),
-      session_(text_of(request.view->code()->co_qualname), varied_, request.doors),
+      session_(text_of(request.view->code()->co_qualname), varied_, request.frontends),
       executor_(session_, request.options),
       program_(std::make_shared<LoopProgram>()),
       cfg_(program_->cfg),
@@ -1001,7 +1001,7 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
       region->guards[region->inputs[i].guard].array.writeable = true;
     }
   for (std::size_t k = 0; k < stored_.size(); ++k)
-    if (stored_[k]) region->displaced.push_back(static_cast<int>(k));
+    if (stored_[k]) region->overwritten.push_back(static_cast<int>(k));
   region->kept = static_cast<uint32_t>(request_.frame.depth);
   for (const LoopExit& e : program_->exits) region->kept = std::min(region->kept, static_cast<uint32_t>(e.kept));
   region->graph = std::make_unique<graph::Graph>(std::move(session_.graph()));

@@ -93,7 +93,7 @@ ReachedCode::~ReachedCode() {
   if (at != reached().end() && at->second.expired()) reached().erase(at);
 }
 
-void Callees::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner) {
+void CalleeRegistry::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner) {
   if (code == owner->code() || !may_be_reached(code)) return;
   std::shared_ptr<ReachedCode> hung = reached()[code].lock();
   if (!hung) {
@@ -108,20 +108,20 @@ void Callees::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner) {
   all_.push_back({hung, std::move(compiled)});
 }
 
-bool Callees::any_awake() const {
+bool CalleeRegistry::any_awake() const {
   return std::any_of(all_.begin(), all_.end(), [](const Callee& callee) {
     return !callee.code.expired() && !callee.compiled->state().is_asleep();
   });
 }
 
-std::vector<CodeState*> Callees::states() const {
+std::vector<CodeState*> CalleeRegistry::states() const {
   std::vector<CodeState*> out;
   for (const Callee& callee : all_)
     if (!callee.code.expired()) out.push_back(&callee.compiled->state());
   return out;
 }
 
-int Callees::traverse(visitproc visit, void* arg) const {
+int CalleeRegistry::traverse(visitproc visit, void* arg) const {
   int result = 0;
   for (const Callee& callee : all_)
     if (!result) result = callee.compiled->state().traverse(visit, arg);

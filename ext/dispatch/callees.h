@@ -1,6 +1,6 @@
-// Callees of a function that capture could not follow to their end. The interpreter calls them; their frames go through
-// the hook to what is compiled for them here, while the function runs and nowhere else, with the settings of the
-// function.
+// CalleeRegistry of a function that capture could not follow to their end. The interpreter calls them; their frames go
+// through the hook to what is compiled for them here, while the function runs and nowhere else, with the settings of
+// the function.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace framejit::ext {
 
 class ReachedCode;
 
-class Callees {
+class CalleeRegistry {
  public:
   /// Compiles the code's frames from now on, where nothing forbids it.
   void add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner);

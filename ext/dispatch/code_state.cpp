@@ -84,7 +84,7 @@ CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::C
     : code_(code), keep_(keep), settings_(settings), pass_by_(kPassBy), owner_(std::move(owner)) {
   // Owners that are gone have ids too: a state that was within reach of one stays what it was.
   static uint64_t ids = 0;
-  if (owner_.expired() && !settings.fullgraph && !settings.quiet) reach_ = ++ids;
+  if (owner_.expired() && !settings.fullgraph && !settings.ignore_fp_flags) reach_ = ++ids;
   if (keep == capture::CodeView::Keep::Code) kept_ = Ref<PyCodeObject>::share(code);
   whole_.varied.all = settings.dynamic;
   // The frame of a generator is others' to resume: only what stands between its yields compiles.
@@ -152,29 +152,29 @@ uint64_t kinds_of(const LiveSlots& live) {
 /// The order in which entries are tried: the one that fitted last for such arguments first, if there are many.
 class Order {
  public:
-  Order(Place& place, const LiveSlots& live) {
+  Order(CompileSite& place, const LiveSlots& live) {
     constexpr std::size_t kFew = 2;
     if (place.entries.size() <= kFew) return;
-    if (!place.hints) place.hints = std::make_unique<std::array<Place::Hint, 256>>();
+    if (!place.hints) place.hints = std::make_unique<std::array<CompileSite::Hint, 256>>();
     kinds_ = kinds_of(live);
     hint_ = &(*place.hints)[kinds_ >> 56];
     if (hint_->kinds == kinds_ && hint_->entry < place.entries.size()) first_ = hint_->entry;
   }
   std::size_t operator[](std::size_t k) const { return k == 0 ? first_ : k <= first_ ? k - 1 : k; }
   /// The entry fits.
-  void note(Place& place, std::size_t i) {
+  void note(CompileSite& place, std::size_t i) {
     if (hint_) *hint_ = {kinds_, static_cast<uint32_t>(i)};
     else if (i != 0) std::swap(place.entries[0], place.entries[i]);
   }
 
  private:
   uint64_t kinds_ = 0;
-  Place::Hint* hint_ = nullptr;
+  CompileSite::Hint* hint_ = nullptr;
   std::size_t first_ = 0;
 };
 
 /// Moves the entry that was compiled last for arguments of these kinds to the front.
-void lead(Place& place, uint64_t kinds) {
+void lead(CompileSite& place, uint64_t kinds) {
   const auto known = place.by_kinds.find(kinds);
   if (known == place.by_kinds.end() || place.entries.front().get() == known->second) return;
   const auto at =
@@ -185,7 +185,7 @@ void lead(Place& place, uint64_t kinds) {
 }  // namespace
 
 /// Takes an entry out.
-void CodeState::retire(Place& place, std::size_t entry) {
+void CodeState::retire(CompileSite& place, std::size_t entry) {
   std::erase_if(place.by_kinds, [&](const auto& known) { return known.second == place.entries[entry].get(); });
   retired_.push_back(std::move(place.entries[entry]));
   place.entries.erase(place.entries.begin() + static_cast<std::ptrdiff_t>(entry));
@@ -193,7 +193,7 @@ void CodeState::retire(Place& place, std::size_t entry) {
 
 /// Past the limit the interpreter runs calls that no entry fits. After some of them one more entry is compiled, in the
 /// place of the one that was used least.
-void CodeState::note_lost(Place& place) {
+void CodeState::note_lost(CompileSite& place) {
   constexpr int64_t kWarnAt = 16;
   if (!place.limited) return;
   ++place.lost_calls;
@@ -207,7 +207,7 @@ void CodeState::note_lost(Place& place) {
 }
 
 /// Another entry is wanted. `counts`: there is one for arguments of the same kinds.
-bool CodeState::is_at_limit(Place& place, bool counts) {
+bool CodeState::is_at_limit(CompileSite& place, bool counts) {
   constexpr std::size_t kMostEntries = 64;
   constexpr int64_t kFewHits = 2;
   const bool again = place.limited;
@@ -338,7 +338,7 @@ void CodeState::precompile_start(PyFunctionObject* function, capture::py::Slots 
     if (view()->is_cell(i)) return;
   const Start start(*this, function, slots);
   Busy busy(*this);
-  Place& place = *sites_[site];
+  CompileSite& place = *sites_[site];
   for (const auto& entry : place.entries)
     if (!entry->explain(start.frame)) return;
   if (!may_compile(place, start.frame)) return PyErr_Clear();
@@ -348,13 +348,13 @@ void CodeState::precompile_start(PyFunctionObject* function, capture::py::Slots 
 
 // Capture and compilation of one place.
 
-bool CodeState::takes_other_ways(Place& place, std::size_t entry) const {
+bool CodeState::takes_other_ways(CompileSite& place, std::size_t entry) const {
   if (!settings_.trace) return false;
   place.other_way = place.other_way || entry == 0;
   return true;
 }
 
-bool CodeState::force_failure(Place& place) {
+bool CodeState::force_failure(CompileSite& place) {
   Entry& entry = *place.entries.front();
   if (entry.all_forced) return false;
   const std::vector<capture::Guard>& guards = entry.guards();
@@ -368,7 +368,7 @@ bool CodeState::force_failure(Place& place) {
   return false;
 }
 
-bool CodeState::may_compile(Place& place, const LiveSlots& live) {
+bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
   const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
   if (place.exhausted || compiling_ || capture::is_finalizing()) return false;
   if (is_call_over_budget()) return false;
@@ -433,7 +433,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
 }
 
 /// Compiling a loop takes as long as some thousand rounds of it in the interpreter.
-bool CodeState::is_hot(const Place& place, uint32_t head, const FrameView& frame) {
+bool CodeState::is_hot(const CompileSite& place, uint32_t head, const FrameView& frame) {
   constexpr int64_t kHot = 32;  // rounds
   if (!estimates() || place.visits >= kHot) return true;
   const int64_t rounds = capture::rounds_before(*view(), head, frame);
@@ -445,7 +445,7 @@ bool CodeState::is_hot(const Place& place, uint32_t head, const FrameView& frame
 }
 
 /// Is the site in a loop that is going to be compiled as a loop, once it has had more rounds?
-bool CodeState::waits_for_loop(const Place& place, uint32_t site, const FrameView& frame) {
+bool CodeState::waits_for_loop(const CompileSite& place, uint32_t site, const FrameView& frame) {
   if (!compiles_loops()) return false;
   for (const uint32_t head : element_loops_) {
     if (head > site) break;
@@ -467,7 +467,7 @@ bool CodeState::is_function_start(uint32_t instr) {
 
 /// NumPy 1 has other types for its scalars beside Python numbers.
 bool CodeState::compiles_loops() const {
-  return !settings_.fullgraph && !settings_.quiet && numpy_version().major >= 2;
+  return !settings_.fullgraph && !settings_.ignore_fp_flags && numpy_version().major >= 2;
 }
 
 /// Later captures end in front of the loops.
@@ -488,7 +488,7 @@ Break CodeState::break_at(capture::BreakId id, std::string detail, uint32_t inst
   return b;
 }
 
-CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const FrameView& frame, bool whole) {
+CodeState::Captured CodeState::compile_at(CompileSite& place, uint32_t instr, const FrameView& frame, bool whole) {
   try {
     return compile_now(place, instr, frame, whole);
   } catch (const Interrupted&) {
@@ -498,7 +498,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   }
 }
 
-CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const FrameView& frame, bool whole) {
+CodeState::Captured CodeState::compile_now(CompileSite& place, uint32_t instr, const FrameView& frame, bool whole) {
   struct Flag {
     bool& flag;
     explicit Flag(bool& f) : flag(f) { flag = true; }
@@ -510,11 +510,12 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   request.entry = instr;
   request.frame = frame;
   request.varied = &place.varied;
-  if (!settings_.fullgraph && !settings_.quiet) request.element_loops = &element_loops_;
-  request.doors = doors();
+  if (!settings_.fullgraph && !settings_.ignore_fp_flags) request.element_loops = &element_loops_;
+  request.frontends = frontends();
   request.options.fullgraph = settings_.fullgraph;
   request.options.variants = static_cast<uint32_t>(place.churned + (place.made > 0));
-  request.options.any_work = settings_.stress.rewrite || (settings_.quiet && whole);  // a gradient is made of the graph
+  request.options.any_work =
+      settings_.stress.rewrite || (settings_.ignore_fp_flags && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   const std::shared_ptr<CodeState> function = of_function();
@@ -535,7 +536,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       CompileOptions once;
       once.o1 = settings_.o1;
       once.o2 = settings_.o2;
-      once.quiet = true;
+      once.ignore_fp_flags = true;
       return Entry::truth(std::move(region), once, frame, local_count);
     };
   const InterruptScope scope(capture::signal_pending);
@@ -613,7 +614,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     CompileOptions options;
     options.o1 = o1;
     options.o2 = settings_.o2 && o1;
-    options.quiet = settings_.quiet;
+    options.ignore_fp_flags = settings_.ignore_fp_flags;
     options.interp = settings_.stress.interp;
     options.losing = settings_.stress.losing || config().profitable_by == Profitability::Off;
     options.compared = compares() && (whole || in_loop) && !o1;
@@ -642,7 +643,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
 void CodeState::note_callees(const std::vector<Ref<PyCodeObject>>& reached) {
   const std::shared_ptr<CodeState> owner = reach_ ? shared_from_this() : owner_.lock();
   if (!owner || reached.empty()) return;
-  if (!owner->callees_) owner->callees_ = std::make_unique<Callees>();
+  if (!owner->callees_) owner->callees_ = std::make_unique<CalleeRegistry>();
   for (const Ref<PyCodeObject>& code : reached) owner->callees_->add(code.get(), owner);
   if (capture::ReachScope::id() == owner->reach_ && owner->has_callees()) capture::ReachScope::want_hook();
 }
@@ -669,14 +670,14 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
   }
 }
 
-void CodeState::insert(Place& place, std::shared_ptr<Entry> entry, const LiveSlots& live) {
+void CodeState::insert(CompileSite& place, std::shared_ptr<Entry> entry, const LiveSlots& live) {
   announce(*entry, place.made);
   ++place.made;
   compiled_ = true;
   place.globals = entry->region().globals.get();
   place.builtins = entry->region().builtins.get();
-  entry->lend([state = weak_from_this()] {
-    if (const std::shared_ptr<CodeState> here = state.lock()) here->drop_lost();
+  entry->weaken_references([state = weak_from_this()] {
+    if (const std::shared_ptr<CodeState> here = state.lock()) here->drop_invalid();
   });
   place.by_kinds[kinds_of(live)] = entry.get();
   place.entries.insert(place.entries.begin(), std::move(entry));
@@ -691,18 +692,18 @@ void CodeState::for_each_place(F&& f) {
 
 std::vector<std::pair<std::shared_ptr<Entry>, int>> CodeState::entries() const {
   std::vector<std::pair<std::shared_ptr<Entry>, int>> all;
-  const_cast<CodeState*>(this)->for_each_place([&](const Place& place, int site) {
+  const_cast<CodeState*>(this)->for_each_place([&](const CompileSite& place, int site) {
     for (const auto& entry : place.entries) all.emplace_back(entry, site);
   });
   return all;
 }
 
 /// What entries were made for has died.
-void CodeState::drop_lost() {
+void CodeState::drop_invalid() {
   Busy busy(*this);
-  for_each_place([this](Place& place, int) {
+  for_each_place([this](CompileSite& place, int) {
     for (std::size_t i = place.entries.size(); i-- > 0;)
-      if (place.entries[i]->is_lost()) retire(place, i);
+      if (place.entries[i]->is_invalid()) retire(place, i);
   });
 }
 
@@ -754,7 +755,7 @@ std::unique_ptr<capture::SplicedCode> CodeState::splice() {
   sites_.clear();
   sites_.resize(view()->instrs().size());
   for (const uint32_t site : spliced_->sites()) {
-    sites_[site] = std::make_unique<Place>();
+    sites_[site] = std::make_unique<CompileSite>();
     sites_[site]->varied.all = settings_.dynamic;
   }
   dormant_ = 0;
@@ -778,10 +779,11 @@ bool CodeState::has_nothing_awake() const {
 
 void CodeState::wake_sites() {
   for (const uint32_t site : spliced_->sites())
-    if (Place& place = *sites_[site]; place.dormant && place.failures < kMaxFailures) set_dormant(place, site, false);
+    if (CompileSite& place = *sites_[site]; place.dormant && place.failures < kMaxFailures)
+      set_dormant(place, site, false);
 }
 
-void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
+void CodeState::set_dormant(CompileSite& place, uint32_t site, bool dormant) {
   if (place.dormant == dormant || !spliced_) return;
   spliced_->set_dormant(site, dormant);
   place.dormant = dormant;
@@ -790,7 +792,7 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
 }
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
-  Place* place = site < sites_.size() ? sites_[site].get() : nullptr;
+  CompileSite* place = site < sites_.size() ? sites_[site].get() : nullptr;
   if (!place || stance == Stance::ForceEager || tape_hook || is_disabled(code_)) return false;
   if (gain_ && !MeasuredCall::runs_region(*this, site, frame.locals)) [[unlikely]]
     return false;
@@ -815,7 +817,7 @@ void CodeState::keep_error() {
   Py_XDECREF(traceback);
 }
 
-bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
+bool CodeState::ask_place(CompileSite& place, uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   std::vector<std::shared_ptr<Entry>>& entries = place.entries;
   if (!place.is_for(frame.globals, frame.builtins)) return false;
   if (round_ && !end_round(site, frame)) [[unlikely]]
@@ -873,7 +875,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
 }
 
 /// Nothing runs in place of the bytecode: a region that would have is compared with what the bytecode does.
-bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame) {
+bool CodeState::ask_verified(CompileSite& place, uint32_t site, const FrameView& frame) {
   struct Eager {  // what compares is not compiled itself
     Stance before = std::exchange(stance, Stance::ForceEager);
     ~Eager() { stance = before; }
@@ -914,7 +916,7 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
 }
 
 /// The entry that fits, compiled if there is none.
-std::shared_ptr<Entry> CodeState::entry_for(Place& place, uint32_t site, const FrameView& frame) {
+std::shared_ptr<Entry> CodeState::entry_for(CompileSite& place, uint32_t site, const FrameView& frame) {
   if (!place.is_for(frame.globals, frame.builtins)) return nullptr;
   for (const auto& entry : place.entries)
     if (!entry->explain(frame)) return entry;
@@ -932,7 +934,7 @@ std::shared_ptr<Entry> CodeState::entry_for(Place& place, uint32_t site, const F
 // Lifetime.
 
 void CodeState::clear() {
-  auto retire = [&](Place& place) {
+  auto retire = [&](CompileSite& place) {
     for (auto& entry : place.entries) retired_.push_back(std::move(entry));
     place.entries.clear();
     place.hints.reset();
@@ -942,11 +944,11 @@ void CodeState::clear() {
     place.made = place.churned = place.failures = 0;
     place.limited = place.exhausted = false;
     place.lost_calls = 0;
-    place.next_try = Place::kFirstTry;
+    place.next_try = CompileSite::kFirstTry;
     place.at_limit.reset();
   };
   Busy busy(*this);  // its end releases the entries, unless something else runs
-  for_each_place([&](Place& place, int site) {
+  for_each_place([&](CompileSite& place, int site) {
     retire(place);
     if (site >= 0) set_dormant(place, static_cast<uint32_t>(site), false);
   });
@@ -971,7 +973,7 @@ void CodeState::clear() {
 
 int CodeState::traverse(visitproc visit, void* arg) const {
   int result = 0;
-  const_cast<CodeState*>(this)->for_each_place([&](const Place& place, int) {
+  const_cast<CodeState*>(this)->for_each_place([&](const CompileSite& place, int) {
     for (const auto& entry : place.entries)
       if (!result) result = entry->traverse(visit, arg);
   });

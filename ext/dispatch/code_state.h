@@ -32,7 +32,7 @@ namespace framejit::ext {
 inline constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 
 /// A function's start or one site: its entries, most recent hit first.
-struct Place {
+struct CompileSite {
   std::vector<std::shared_ptr<Entry>> entries;
   capture::Varied varied;
   /// Which of many entries fitted last for arguments of some kinds: is tried first.
@@ -73,7 +73,7 @@ struct Place {
   static constexpr int64_t kFirstTry = 256;
 };
 
-class Callees;
+class CalleeRegistry;
 class CodeState;
 class Gain;
 
@@ -214,8 +214,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void note_element_loops();
   bool compiles_loops() const;
   bool is_function_start(uint32_t instr);
-  bool is_hot(const Place& place, uint32_t head, const capture::FrameView& frame);
-  bool waits_for_loop(const Place& place, uint32_t site, const capture::FrameView& frame);
+  bool is_hot(const CompileSite& place, uint32_t head, const capture::FrameView& frame);
+  bool waits_for_loop(const CompileSite& place, uint32_t site, const capture::FrameView& frame);
   /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
   std::shared_ptr<CodeState> of_function();
   void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
@@ -226,28 +226,28 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
   /// At the function's start; Miss where an entry is there now that has not run.
   Outcome compile_whole(const Start& start);
-  Captured compile_at(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
-  Captured compile_now(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  Captured compile_at(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  Captured compile_now(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
   /// A branch went another way than the entry has it: may others be tried?
-  bool takes_other_ways(Place& place, std::size_t entry) const;
+  bool takes_other_ways(CompileSite& place, std::size_t entry) const;
   /// Stress: lets a guard of the first entry fail that has not failed here before.
-  bool force_failure(Place& place);
-  bool may_compile(Place& place, const LiveSlots& live);
-  bool is_at_limit(Place& place, bool counts);
-  void note_lost(Place& place);
-  void retire(Place& place, std::size_t entry);
+  bool force_failure(CompileSite& place);
+  bool may_compile(CompileSite& place, const LiveSlots& live);
+  bool is_at_limit(CompileSite& place, bool counts);
+  void note_lost(CompileSite& place);
+  void retire(CompileSite& place, std::size_t entry);
   capture::Break break_at(capture::BreakId id, std::string detail, uint32_t instr);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void note_callees(const std::vector<capture::Ref<PyCodeObject>>& reached);
   /// `live`: what it was captured from.
-  void insert(Place& place, std::shared_ptr<Entry> entry, const LiveSlots& live);
-  void drop_lost();
+  void insert(CompileSite& place, std::shared_ptr<Entry> entry, const LiveSlots& live);
+  void drop_invalid();
   void pass_by();
   void announce(const Entry& entry, int64_t number);
-  bool ask_place(Place& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
-  bool ask_verified(Place& place, uint32_t site, const capture::FrameView& frame);
-  std::shared_ptr<Entry> entry_for(Place& place, uint32_t site, const capture::FrameView& frame);
-  void set_dormant(Place& place, uint32_t site, bool dormant);
+  bool ask_place(CompileSite& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
+  bool ask_verified(CompileSite& place, uint32_t site, const capture::FrameView& frame);
+  std::shared_ptr<Entry> entry_for(CompileSite& place, uint32_t site, const capture::FrameView& frame);
+  void set_dormant(CompileSite& place, uint32_t site, bool dormant);
   void wake_sites();
   void keep_error();
   bool starts_broken() const;
@@ -259,8 +259,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   capture::Ref<PyCodeObject> kept_;
   JitSettings settings_;
   std::shared_ptr<const capture::CodeView> view_;
-  Place whole_;
-  std::vector<std::unique_ptr<Place>> sites_;  // by Instr index
+  CompileSite whole_;
+  std::vector<std::unique_ptr<CompileSite>> sites_;  // by Instr index
   capture::SplicedCode* spliced_ = nullptr;
   std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
@@ -306,7 +306,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool unsplicable_ = false;
   uint64_t reach_ = 0;
   std::weak_ptr<CodeState> owner_;
-  std::unique_ptr<Callees> callees_;  // of the owner
+  std::unique_ptr<CalleeRegistry> callees_;  // of the owner
   bool said_inlined_ = false, said_budget_ = false;
   bool elements_lost_ =
       false;  // a region that works on elements was measured to be slower: no other one is made in a loop

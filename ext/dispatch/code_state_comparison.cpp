@@ -27,7 +27,7 @@ constexpr int64_t kFreeCompiling = 12000000, kCompileShare = 10;  // ns; of the 
 }  // namespace
 
 bool CodeState::estimates() const {
-  return config().profitable_by != Profitability::Off && !settings_.fullgraph && !settings_.quiet &&
+  return config().profitable_by != Profitability::Off && !settings_.fullgraph && !settings_.ignore_fp_flags &&
          !settings_.stress.any();
 }
 

@@ -44,7 +44,7 @@ std::size_t kind_of(capture::py::Slots arguments, int count) {
 const char* why_never_sampled(const JitSettings& settings) {
   if (settings.o1) return "no gain is measured at O1, where plain Python gives other bits";
   if (settings.fullgraph) return "no gain is measured with fullgraph=True, which forbids plain Python";
-  const bool same = !settings.quiet && !settings.constant_parameters && !settings.stress.any();
+  const bool same = !settings.ignore_fp_flags && !settings.constant_parameters && !settings.stress.any();
   if (same && settings.plan.resident < INT64_MAX) return nullptr;
   return "no gain is measured with these settings, which plain Python does not have";
 }

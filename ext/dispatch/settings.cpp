@@ -18,7 +18,9 @@ bool read_settings(PyObject* dict, JitSettings& out) {
     flag = is_true > 0;
     return is_true >= 0;
   };
-  if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic) || !truth("quiet", out.quiet)) return false;
+  if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic) ||
+      !truth("ignore_fp_flags", out.ignore_fp_flags))
+    return false;
   PyObject* level = PyDict_GetItemString(dict, "jit_level");
   out.o1 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O0") != 0;
   out.o2 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O2") == 0;
@@ -42,7 +44,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
   if (!modes) return false;
   out.stress = read_stress(modes) | read_stress(config().stress);
-  if (out.quiet) out.stress.verify = false;  // a tape and a graph have other values in between
+  if (out.ignore_fp_flags) out.stress.verify = false;  // a tape and a graph have other values in between
   return true;
 }
 

@@ -15,7 +15,7 @@ struct JitSettings {
   bool dynamic = false;
   bool o1 = false;  // or above
   bool o2 = false;
-  bool quiet = false;  // floating-point flags are nobody's: gradients do not warn
+  bool ignore_fp_flags = false;  // floating-point flags are nobody's: gradients do not warn
   bool constant_parameters = false, keep_layouts = false;
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "ext/frontends/function_door.h"
+#include "ext/frontends/function_frontend.h"
 #include "ext/module/module.h"
 #include "graph/passes/batch.h"
 #include "graph/passes/memory.h"
@@ -102,7 +102,7 @@ PyCFunction method_of(PyObject* callable) {
   return PyCFunction_CheckExact(callable) ? reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_meth : nullptr;
 }
 
-class BatchDoor final : public FunctionDoor {
+class BatchFrontend final : public FunctionFrontend {
  public:
   std::string_view name() const override { return "batches"; }
   bool knows(PyObject* callable) const override {
@@ -118,6 +118,6 @@ class BatchDoor final : public FunctionDoor {
 
 }  // namespace
 
-std::unique_ptr<capture::Door> make_batch_door() { return std::make_unique<BatchDoor>(); }
+std::unique_ptr<capture::Frontend> make_batch_frontend() { return std::make_unique<BatchFrontend>(); }
 
 }  // namespace framejit::ext

@@ -8,10 +8,10 @@
 
 #include <memory>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 
 namespace framejit::ext {
 
-std::unique_ptr<capture::Door> make_batch_door();
+std::unique_ptr<capture::Frontend> make_batch_frontend();
 
 }  // namespace framejit::ext

@@ -1,33 +1,33 @@
 #include "ext/frontends/frontends.h"
 
 #include "ext/frontends/batch.h"
-#include "ext/frontends/custom_op_door.h"
-#include "ext/frontends/gradient_door.h"
-#include "ext/frontends/numpy/door.h"
-#include "ext/frontends/tensor_door.h"
+#include "ext/frontends/custom_op_frontend.h"
+#include "ext/frontends/gradient_frontend.h"
+#include "ext/frontends/numpy/frontend.h"
+#include "ext/frontends/tensor_frontend.h"
 
 namespace framejit::ext {
 
 namespace {
 
-std::vector<capture::Door*>& added() {
-  static std::vector<capture::Door*> all;
+std::vector<capture::Frontend*>& added() {
+  static std::vector<capture::Frontend*> all;
   return all;
 }
 
 }  // namespace
 
-const std::vector<capture::Door*>& doors() {
-  static const std::vector<capture::Door*> all = [] {
-    std::vector<capture::Door*> made = {make_numpy_door().release(), make_tensor_door().release(),
-                                        make_custom_op_door().release(), make_batch_door().release(),
-                                        make_gradient_door().release()};
+const std::vector<capture::Frontend*>& frontends() {
+  static const std::vector<capture::Frontend*> all = [] {
+    std::vector<capture::Frontend*> made = {make_numpy_frontend().release(), make_tensor_frontend().release(),
+                                            make_custom_op_frontend().release(), make_batch_frontend().release(),
+                                            make_gradient_frontend().release()};
     made.insert(made.end(), added().begin(), added().end());
     return made;
   }();
   return all;
 }
 
-void add_door(std::unique_ptr<capture::Door> door) { added().push_back(door.release()); }
+void add_frontend(std::unique_ptr<capture::Frontend> frontend) { added().push_back(frontend.release()); }
 
 }  // namespace framejit::ext

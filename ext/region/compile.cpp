@@ -36,7 +36,7 @@ std::vector<std::string> disabled_passes() {
 graph::PassContext pass_context(const CompileOptions& options) {
   graph::PassContext context;
   context.o1 = options.o1;
-  context.ignore_flags = options.quiet;
+  context.ignore_flags = options.ignore_fp_flags;
   context.order = options.order;
   context.disabled = disabled_passes();
   context.verify = config().strict;
@@ -51,7 +51,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   if (!options.keep_layouts) out.constant_params = options.constant_params;
   out.cpu.amx_bf16 = out.cpu.amx_bf16 && options.o2 && codegen::allow_amx();
   out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_amx();
-  out.any_zero = options.quiet;
+  out.any_zero = options.ignore_fp_flags;
   out.listing = options.listing;
   out.host_loop = host_loop;
   out.host_function = [](int64_t index) {
@@ -101,7 +101,7 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   graph::optimize(graph, context);
   const std::vector<graph::Group> groups = graph::fuse(graph, context);
   const int64_t optimized = now_ns();
-  FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options), options.quiet));
+  FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options), options.ignore_fp_flags));
   const int64_t lowered = now_ns();
   FRAMEJIT_TRY(out, finish(std::move(program), options));
   out.passes_ns = optimized - start;
@@ -126,7 +126,7 @@ std::string listing(const graph::Graph& optimized, const CompileOptions& options
   CompileOptions with_listing = options;
   with_listing.listing = true;
   const std::vector<graph::Group> groups = graph::fuse(optimized, pass_context(options));
-  auto program = lower_best(optimized, groups, lower_options(with_listing), options.quiet);
+  auto program = lower_best(optimized, groups, lower_options(with_listing), options.ignore_fp_flags);
   if (!program) return "; " + program.error() + "\n";
   std::string text = program->listing;
   for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;

@@ -14,8 +14,8 @@ namespace framejit::ext {
 
 struct CompileOptions {
   bool o1 = false;
-  bool o2 = false;     // with o1
-  bool quiet = false;  // no floating-point flag counts
+  bool o2 = false;               // with o1
+  bool ignore_fp_flags = false;  // no floating-point flag counts
   bool listing = false;
   bool interp = false;    // runs go through the reference interpreter (stress)
   bool losing = false;    // what loses to the interpreter runs all the same (stress)

@@ -182,7 +182,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   auto materializer = Materializer::make(*region_, *guards_, *compiled_.plan);
   if (!materializer) return materializer.error();
   materializer_ = std::move(*materializer);
-  displaced_.emplace(*region_, *guards_);
+  finalizer_check_.emplace(*region_, *guards_);
 
   graph_text_ = graph::print(graph);
   if (region_->loop) {
@@ -197,11 +197,11 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   writes_params_ = !graph::written_roots(graph, graph.body()).empty();
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
-    asks_scipy_ = asks_scipy_ || (is_of_scipy(node.op) && !one_kernel_ && !options_.quiet);
+    asks_scipy_ = asks_scipy_ || (is_of_scipy(node.op) && !one_kernel_ && !options_.ignore_fp_flags);
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
-  if (!loop_ && !options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1))
+  if (!loop_ && !options_.ignore_fp_flags && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1))
     unprofitable_ = kUnprofitable;
   least_bytecode_ = least_bytecode_time(*region_);
   if (options_.compared && !unprofitable_ && !loop_) compared_from_ = kComparedFrom;
@@ -219,9 +219,9 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
 Entry::~Entry() {
   for (Ref<>* ref : refs_) {
-    const Lent* lent = lent_as(ref->get());
-    if (!lent) continue;
-    if (capture::is_alive(lent->weakref.get())) Py_INCREF(ref->get());
+    const WeakDependency* dependency = weak_dependency_on(ref->get());
+    if (!dependency) continue;
+    if (capture::is_alive(dependency->weakref.get())) Py_INCREF(ref->get());
     else  // it dies now, and others are told first
       (void)ref->release();
   }
@@ -273,23 +273,23 @@ void Entry::collect_refs() {
 
 int Entry::traverse(visitproc visit, void* arg) const {
   for (const Ref<>* ref : refs_)
-    if (*ref && !lent_as(ref->get()))
+    if (*ref && !weak_dependency_on(ref->get()))
       if (const int result = visit(ref->get(), arg)) return result;
   return 0;
 }
 
-// References that are lent. The weak references are not visited: as long as they are reachable the collector calls back
-// before it clears anything.
+// References that are dependency. The weak references are not visited: as long as they are reachable the collector
+// calls back before it clears anything.
 
-const Entry::Lent* Entry::lent_as(PyObject* object) const {
-  const auto at = std::lower_bound(lent_.begin(), lent_.end(), object, [](const Lent& lent, PyObject* o) {
-    return std::less<PyObject*>()(lent.object, o);
-  });
-  return at != lent_.end() && at->object == object ? &*at : nullptr;
+const Entry::WeakDependency* Entry::weak_dependency_on(PyObject* object) const {
+  const auto at = std::lower_bound(
+      weak_dependencies_.begin(), weak_dependencies_.end(), object,
+      [](const WeakDependency& dependency, PyObject* o) { return std::less<PyObject*>()(dependency.object, o); });
+  return at != weak_dependencies_.end() && at->object == object ? &*at : nullptr;
 }
 
-void Entry::lend(std::function<void()> on_loss) {
-  std::map<PyObject*, Py_ssize_t> counts;  // in the order that lent_as() relies on
+void Entry::weaken_references(std::function<void()> on_invalid) {
+  std::map<PyObject*, Py_ssize_t> counts;  // in the order that weak_dependency_on() relies on
   std::map<PyObject*, PyObject*> modules;  // by their namespaces, which have no weak references of their own
   for (const Ref<>* ref : refs_)
     if (PyModule_Check(ref->get())) modules.emplace(PyModule_GetDict(ref->get()), ref->get());
@@ -302,35 +302,36 @@ void Entry::lend(std::function<void()> on_loss) {
     if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !is_custom_op(object)) ++counts[object];
   }
   if (counts.empty()) return;
-  static PyMethodDef method = {"framejit_lose", lose, METH_O, nullptr};
+  static PyMethodDef method = {"framejit_invalidate", invalidate, METH_O, nullptr};
   watcher_ = Ref<>::steal(PyCapsule_New(this, nullptr, nullptr));
   const Ref<> callback = watcher_ ? Ref<>::steal(PyCFunction_New(&method, watcher_.get())) : Ref<>();
   if (callback) PyCapsule_SetContext(watcher_.get(), this);
-  on_loss_ = std::move(on_loss);
+  on_invalid_ = std::move(on_invalid);
   for (const auto& [object, count] : counts) {
     if (Py_REFCNT(object) <= count || !callback) continue;
     const auto module = modules.find(object);
     Ref<> weakref = Ref<>::steal(PyWeakref_NewRef(module == modules.end() ? object : module->second, callback.get()));
     if (!weakref) continue;
-    lent_.push_back({std::move(weakref), object});
+    weak_dependencies_.push_back({std::move(weakref), object});
     for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(object);
   }
   if (PyErr_Occurred()) PyErr_Clear();
 }
 
-/// An object that was lent dies.
-PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
+/// An object that the entry refers to weakly dies.
+PyObject* Entry::invalidate(PyObject* capsule, PyObject* weakref) {
   auto* entry = static_cast<Entry*>(PyCapsule_GetContext(capsule));
   if (!entry) Py_RETURN_NONE;
-  const auto at = std::find_if(entry->lent_.begin(), entry->lent_.end(),
-                               [weakref](const Lent& lent) { return lent.weakref.get() == weakref; });
-  if (at == entry->lent_.end()) Py_RETURN_NONE;
+  const auto at =
+      std::find_if(entry->weak_dependencies_.begin(), entry->weak_dependencies_.end(),
+                   [weakref](const WeakDependency& dependency) { return dependency.weakref.get() == weakref; });
+  if (at == entry->weak_dependencies_.end()) Py_RETURN_NONE;
   for (Ref<>* ref : entry->refs_)
     if (ref->get() == at->object) (void)ref->release();
-  entry->lent_.erase(at);
-  entry->lost_ = true;
-  const std::function<void()> on_loss = entry->on_loss_;  // the entry may go
-  on_loss();
+  entry->weak_dependencies_.erase(at);
+  entry->invalid_ = true;
+  const std::function<void()> on_invalid = entry->on_invalid_;  // the entry may go
+  on_invalid();
   Py_RETURN_NONE;
 }
 
@@ -449,8 +450,8 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   const std::span<char* const> results(w.results, materializer_->root_count());
   if (one_kernel_ && !runtime::tracing.load(std::memory_order_relaxed)) [[likely]] {
     ++stats.kernel_calls;
-    if (const unsigned flags = plan().run_short(params, results); flags && !options_.quiet && !all_ignored(flags))
-        [[unlikely]]
+    if (const unsigned flags = plan().run_short(params, results);
+        flags && !options_.ignore_fp_flags && !all_ignored(flags)) [[unlikely]]
       return after_flags(nullptr);
     streak_ = 0;
     return Outcome::Done;
@@ -463,7 +464,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   if (of.others_ran && writes_params_ && materializer_->has_effects())
     still = [&] { return still_fits(*w.matched, in_frame); };
   std::optional<OwnErrState> quiet;  // what the host's functions would raise for
-  if (options_.quiet && compiled_.host_stages) quiet.emplace(0);
+  if (options_.ignore_fp_flags && compiled_.host_stages) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);
   } else if (compiled_.per_call_flags()) {
@@ -503,7 +504,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   }
   for (std::size_t i = 0; i < run.measured.size(); ++i)
     w.matched->symbols[static_cast<std::size_t>(plan().program().measured[i].symbol)] = run.measured[i];
-  if (run.flags && !options_.quiet && !all_ignored(run.flags)) [[unlikely]]
+  if (run.flags && !options_.ignore_fp_flags && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
   if (!unprofitable_) streak_ = 0;
   else given_up(unprofitable_);
@@ -512,7 +513,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
 
 /// Do the guards hold, and is a run worth trying?
 inline Outcome Entry::fits(Matched& m) {
-  if (lost_ || !guards_->match(m)) return Outcome::Miss;
+  if (invalid_ || !guards_->match(m)) return Outcome::Miss;
   ++hits_;
   if (rests()) return Outcome::Declined;
   if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
@@ -525,7 +526,7 @@ inline Outcome Entry::fits(Matched& m) {
   FRAMEJIT_SCRATCH(now, *before.live, sizes_);
   return guards_->match(now.matched) &&
          std::equal(before.slots, before.slots + guards_->slot_count(), now.matched.slots) &&
-         !displaced_->runs_code(now.matched, in_frame);
+         !finalizer_check_->may_run(now.matched, in_frame);
 }
 
 /// `hand_over` takes what comes out from the workspace; false: the warnings of the run could not be given.
@@ -533,7 +534,7 @@ template <class HandOver>
 inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_over) {
   FRAMEJIT_SCRATCH(s, live, sizes_);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
-  if (displaced_->runs_code(s.matched, in_frame)) return Outcome::Declined;
+  if (finalizer_check_->may_run(s.matched, in_frame)) return Outcome::Declined;
   if (hits_ >= compared_from_ && !takes_turn(s.matched)) [[unlikely]]
     return Outcome::Declined;
   s.clear_owned();
@@ -573,7 +574,7 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
 Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update) {
   FRAMEJIT_SCRATCH(s, frame, sizes_);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
-  if (displaced_->runs_code(s.matched, true)) return Outcome::Declined;
+  if (finalizer_check_->may_run(s.matched, true)) return Outcome::Declined;
   // NumPy's scalars report underflow too, if they are asked to.
   if (ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
   ++stats.kernel_calls;

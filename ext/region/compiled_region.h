@@ -94,9 +94,9 @@ class Entry {
   int traverse(visitproc visit, void* arg) const;
 
   /// Gives up the references to objects that others own too and that can be referred to weakly. When one of them dies
-  /// the entry fits no more, and `on_loss` is called.
-  void lend(std::function<void()> on_loss);
-  bool is_lost() const { return lost_; }
+  /// the entry fits no more, and `on_invalid` is called.
+  void weaken_references(std::function<void()> on_invalid);
+  bool is_invalid() const { return invalid_; }
 
   ~Entry();
 
@@ -113,7 +113,7 @@ class Entry {
                            16;  // runs in a row that the bytecode had because it is faster; then few are looked at
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
-  struct Lent {
+  struct WeakDependency {
     capture::Ref<> weakref;
     PyObject* object;  // references of region_ to it are not counted
   };
@@ -129,8 +129,8 @@ class Entry {
   Entry() = default;
   std::string link(const LiveSlots& live, int local_count);
   void collect_refs();
-  const Lent* lent_as(PyObject* object) const;
-  static PyObject* lose(PyObject* capsule, PyObject* weakref);
+  const WeakDependency* weak_dependency_on(PyObject* object) const;
+  static PyObject* invalidate(PyObject* capsule, PyObject* weakref);
   bool rests();
   int size_class(const Matched& m) const;
   bool takes_turn(const Matched& m);
@@ -158,14 +158,14 @@ class Entry {
   CompileOptions options_;
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
-  std::optional<Displaced> displaced_;
+  std::optional<FinalizerCheck> finalizer_check_;
   std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
   std::string graph_text_;
-  std::vector<capture::Ref<>*> refs_;  // all that region_ owns, once each; null when what it named died
-  std::vector<Lent> lent_;             // by address
+  std::vector<capture::Ref<>*> refs_;              // all that region_ owns, once each; null when what it named died
+  std::vector<WeakDependency> weak_dependencies_;  // by address
   capture::Ref<> watcher_;  // capsule that the weak references call with: this entry, or null when it is gone
-  std::function<void()> on_loss_;
-  bool lost_ = false;
+  std::function<void()> on_invalid_;
+  bool invalid_ = false;
   Sizes sizes_;
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool one_kernel_ = false;    // Plan::run_short does it

@@ -59,7 +59,8 @@ class Written {
 
 }  // namespace
 
-Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) : region_(region), guards_(guards) {
+FinalizerCheck::FinalizerCheck(const capture::Region& region, const GuardProgram& guards)
+    : region_(region), guards_(guards) {
   for (uint32_t i = 0; i < region.recipes.size(); ++i)
     if (region.recipes[i].kind == Recipe::Kind::Fetch) fetched_[i] = guards.operand_of(region.recipes[i].source);
   std::vector<uint8_t> seen(region.recipes.size());
@@ -81,25 +82,25 @@ Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) 
   }
 }
 
-void Displaced::keep(uint32_t recipe, int32_t holder, std::vector<uint8_t>& seen) {
+void FinalizerCheck::keep(uint32_t recipe, int32_t holder, std::vector<uint8_t>& seen) {
   if (auto found = fetched_.find(recipe); found != fetched_.end()) kept_.push_back({found->second, holder});
   if (seen[recipe]) return;
   seen[recipe] = 1;
   for (const uint32_t item : region_.recipes[recipe].items) keep(item, holder, seen);
 }
 
-PyObject* Displaced::object(const Matched& m, int32_t recipe) const {
+PyObject* FinalizerCheck::object(const Matched& m, int32_t recipe) const {
   const Recipe& r = region_.recipes[static_cast<std::size_t>(recipe)];
   if (r.kind == Recipe::Kind::Constant) return r.object.get();
   auto found = fetched_.find(static_cast<uint32_t>(recipe));
   return found == fetched_.end() ? nullptr : guards_.object(m, found->second);
 }
 
-bool Displaced::given_up_runs_code(const Matched& m, bool in_frame) const {
+bool FinalizerCheck::given_up_runs_code(const Matched& m, bool in_frame) const {
   Drops drops;
   for (const Kept& kept : kept_)
     drops.keep(guards_.object(m, kept.object), kept.holder < 0 ? nullptr : object(m, kept.holder));
-  for (const int slot : region_.displaced) {
+  for (const int slot : region_.overwritten) {
     PyObject* object = slot < m.live->local_count ? m.live->locals[slot] : nullptr;  // a call has its arguments only
     if (object && !is_inert(object)) drops.give_up(object);
   }

@@ -11,12 +11,12 @@
 
 namespace framejit::ext {
 
-class Displaced {
+class FinalizerCheck {
  public:
-  Displaced(const capture::Region& region, const GuardProgram& guards);
+  FinalizerCheck(const capture::Region& region, const GuardProgram& guards);
   /// `in_frame`: the stack of the frame is written too.
-  bool runs_code(const Matched& m, bool in_frame) const {
-    if (!in_frame && displacing_.empty() && region_.displaced.empty()) return false;
+  bool may_run(const Matched& m, bool in_frame) const {
+    if (!in_frame && displacing_.empty() && region_.overwritten.empty()) return false;
     return given_up_runs_code(m, in_frame);
   }
 

@@ -27,7 +27,7 @@ std::vector<Ref<>> evaluate(graph::Graph& graph, const std::vector<char*>& param
   CompileOptions once;
   once.o1 = options.o1;
   once.o2 = options.o2;
-  once.quiet = options.quiet;
+  once.ignore_fp_flags = options.ignore_fp_flags;
   auto compiled = compile(graph, once);
   if (!compiled) return {};
   const runtime::Plan& plan = *compiled->plan;
@@ -43,7 +43,7 @@ std::vector<Ref<>> evaluate(graph::Graph& graph, const std::vector<char*>& param
   }
   const runtime::RunResult run = plan.run(params, memory, {});
   stats.code_bytes -= static_cast<int64_t>(plan.code_bytes());
-  const bool quiet = options.quiet || (run.flags == 0 && run.slots.empty());
+  const bool quiet = options.ignore_fp_flags || (run.flags == 0 && run.slots.empty());
   if (run.status != runtime::RunStatus::Done || !quiet) return {};
   std::vector<Ref<>> out;
   for (graph::ValueId v : graph.results())

@@ -10,7 +10,7 @@
 #include "ext/arrays/result_arrays.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/frontends/frontends.h"
-#include "ext/frontends/function_door.h"
+#include "ext/frontends/function_frontend.h"
 #include "ext/library_calls/host_records.h"
 #include "ext/module/module.h"
 #include "ext/module/tape_hook.h"
@@ -175,7 +175,7 @@ PyObject* as_output(Wrap wrap, Ref<> array) {
 const runtime::Plan* plan_of(Loaded& loaded) {
   if (loaded.plan) return loaded.plan.get();
   CompileOptions options;
-  options.quiet = true;
+  options.ignore_fp_flags = true;
   auto compiled = compile(*loaded.optimized, options);
   if (!compiled)
     return PyErr_Format(PyExc_RuntimeError, "the graph is not compiled: %s", compiled.error().c_str()), nullptr;
@@ -323,7 +323,7 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   return session.tuple(std::move(items));
 }
 
-class LoadedGraphDoor final : public FunctionDoor {
+class LoadedGraphFrontend final : public FunctionFrontend {
  public:
   std::string_view name() const override { return "loaded graphs"; }
   bool knows(PyObject* callable) const override { return Py_IS_TYPE(callable, the_type); }
@@ -335,7 +335,7 @@ class LoadedGraphDoor final : public FunctionDoor {
 
 const ModulePart part(45, [](PyObject* module) {
   the_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  add_door(std::make_unique<LoadedGraphDoor>());
+  add_frontend(std::make_unique<LoadedGraphFrontend>());
   return the_type && PyModule_AddObjectRef(module, "LoadedGraph", reinterpret_cast<PyObject*>(the_type)) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;
 });

@@ -1,5 +1,5 @@
 // From Tensors to ndarrays and back, for the functions of framejit.ops, which are written over NumPy. Capture knows
-// them: tensor_door.cpp.
+// them: tensor_frontend.cpp.
 #include "ext/tensor/tensor_functions.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include "capture/py/repr.h"
 #include "capture/region.h"
-#include "ext/frontends/numpy/door.h"
+#include "ext/frontends/numpy/frontend.h"
 #include "ext/module/module.h"
 #include "graph/text.h"
 
@@ -136,9 +136,9 @@ Ref<> describe(const Region& region) {
   return ok ? out : Ref<>();
 }
 
-Door* numpy_door() {
-  static Door* const door = make_numpy_door().release();
-  return door;
+Frontend* numpy_frontend() {
+  static Frontend* const frontend = make_numpy_frontend().release();
+  return frontend;
 }
 
 /// _capture(function, locals, entry=0, stack=(), varied=(), dynamic=False, instruction_limit=20000)
@@ -154,11 +154,11 @@ PyObject* run_capture(PyObject*, PyObject* args, PyObject* kwargs) {
     return nullptr;
   auto* f = reinterpret_cast<PyFunctionObject*>(function);
   try {
-    if (!numpy_door()) return nullptr;
+    if (!numpy_frontend()) return nullptr;
     CaptureRequest request;
     request.view = CodeView::decode(reinterpret_cast<PyCodeObject*>(f->func_code));
     request.entry = entry;
-    request.doors = {numpy_door()};
+    request.frontends = {numpy_frontend()};
     request.options.instruction_limit = limit;
     Varied varied;
     varied.all = dynamic != 0;

@@ -1,4 +1,4 @@
-"""The door's driver lies beside the tests."""
+"""The frontend's driver lies beside the tests."""
 
 import pathlib
 import sys

@@ -1,10 +1,10 @@
-"""Programs and the graphs that they become; the door's probes, errstate and inner loops."""
+"""Programs and the graphs that they become; the frontend's probes, errstate and inner loops."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from door import Capture, Refused, run
+from frontend import Capture, Refused, run
 from framejit import _core
 
 VERSION = tuple(int(part) for part in np.__version__.split(".")[:2])
@@ -130,7 +130,7 @@ def unaligned() -> np.ndarray:
     ids=lambda a: f"{type(a).__name__}-{a.dtype}",
 )
 def test_unsupported_arrays(array) -> None:
-    with pytest.raises(_core._DoorBreak):
+    with pytest.raises(_core._FrontendBreak):
         Capture().input(array, "x")
 
 

@@ -1,4 +1,4 @@
-"""What the door says a result is - dtype, shape, strides, array or scalar - equals what NumPy gives.
+"""What the frontend says a result is - dtype, shape, strides, array or scalar - equals what NumPy gives.
 
 The programs run over random dtypes, shapes and memory layouts; a program that NumPy refuses must be a break.
 """
@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
-from door import Refused, run
+from frontend import Refused, run
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
 OPERATORS = "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift lt le eq ne gt ge".split()
@@ -21,7 +21,7 @@ NUMBERS = [True, 0, 1, 2, -1, 300, -1000, 2**40, 2**63, 2**70, 0.5, 1.5, 2.0, -1
 
 
 def agrees(program, *args, **options) -> bool:
-    """False where the door breaks; then nothing is claimed, but an operation that raises must break."""
+    """False where the frontend breaks; then nothing is claimed, but an operation that raises must break."""
     try:
         found, expected, _ = run(program, *args, **options)
     except Refused:

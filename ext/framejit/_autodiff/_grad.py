@@ -134,19 +134,19 @@ def compiled(function: Callable[..., Any], of: Any) -> Any:
     settings = settings_of(given) if is_compiled(given) else {"jit_level": "O0", "dynamic": False, "stress": ""}
     name = getattr(of, "__name__", type(of).__name__)
     function.__name__ = function.__qualname__ = f"gradient of {name}"
-    return make_function(function, {**settings, "quiet": True})
+    return make_function(function, {**settings, "ignore_fp_flags": True})
 
 
-def make_quiet(function: Callable[..., Any], level: str) -> Any:
+def make_ignoring_fp_flags(function: Callable[..., Any], level: str) -> Any:
     """A function of Tensors, compiled: floating-point flags are ignored, because Tensors do not warn."""
-    return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "quiet": True})
+    return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "ignore_fp_flags": True})
 
 
 def one_call_gradient(function: Callable[..., Any], positions: tuple[int, ...]) -> Any:
     """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of the result."""
     known = function.__dict__.setdefault("__framejit_gradients__", {})
     if positions not in known:
-        settings = {"jit_level": "O0", "dynamic": False, "stress": "", "quiet": True, "fullgraph": True}
+        settings = {"jit_level": "O0", "dynamic": False, "stress": "", "ignore_fp_flags": True, "fullgraph": True}
         gradient = _make(function, positions, (), False, True, _of_one_call, one_call=True)
         known[positions] = _core.Function(gradient, settings)  # also where nothing else is compiled
     return known[positions]

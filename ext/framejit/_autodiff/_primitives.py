@@ -1,6 +1,6 @@
 """The functions that gradients consist of, which capture knows.
 
-Captured, they are graph transformations (ext/frontends/gradient_door.cpp). Run in the interpreter, they keep a tape.
+Captured, they are graph transformations (ext/frontends/gradient_frontend.cpp). Run in the interpreter, they keep a tape.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Gradients of functions that run in the interpreter: what a tape holds.
 
-Captured, the functions of `_primitives` are graph transformations (ext/frontends/gradient_door.cpp). Run, they keep a tape: arrays that are watched
+Captured, the functions of `_primitives` are graph transformations (ext/frontends/gradient_frontend.cpp). Run, they keep a tape: arrays that are watched
 become `Traced` (`_traced_array`), which look like arrays and record what is done to them; Tensors stay what they are, and a hook records what
 is done to them (`_traced_tensor`). Each step on the tape is a call. `_backward` computes its gradient by a compiled function that makes this one
 call, so there is one set of rules.

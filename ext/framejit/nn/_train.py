@@ -7,7 +7,7 @@ from typing import Any
 
 from framejit import ops
 from framejit._api._dtypes import ALL
-from framejit._autodiff._grad import GradOperation, jvp, make_quiet, value_and_grad
+from framejit._autodiff._grad import GradOperation, jvp, make_ignoring_fp_flags, value_and_grad
 from framejit._tensors._parameter import Parameter, ParameterTuple
 from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
@@ -49,7 +49,7 @@ class TrainOneStepCell(Cell):
         network.set_grad()
         self.grad = value_and_grad(network, None, self.weights)
         self.names = tuple([weight.name for weight in self.weights])
-        self.step = make_quiet(_step, (network._jit_config or {}).get("jit_level") or "O0")
+        self.step = make_ignoring_fp_flags(_step, (network._jit_config or {}).get("jit_level") or "O0")
 
     def construct(self, *inputs: Any) -> Any:
         """Take a step; gives the loss."""
@@ -111,8 +111,8 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
 
         level = (network._jit_config or {}).get("jit_level") or "O0"
         self.grad = value_and_grad(scaled, None, self.weights, has_aux=True)
-        self.step = make_quiet(_scaled_step, level)
-        self.update = make_quiet(_update, level)
+        self.step = make_ignoring_fp_flags(_scaled_step, level)
+        self.update = make_ignoring_fp_flags(_update, level)
 
     def construct(self, *inputs: Any) -> Any:
         """Take a step; gives the loss, whether a gradient was infinite or NaN, and the scale."""

@@ -1,4 +1,4 @@
-// Private to the NumPy door: calls with their arguments, and the tables of functions and methods.
+// Private to the NumPy frontend: calls with their arguments, and the tables of functions and methods.
 #pragma once
 
 #include "ext/frontends/numpy/ops.h"

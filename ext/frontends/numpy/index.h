@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 #include "ext/frontends/numpy/ops.h"
 
 namespace framejit::ext {

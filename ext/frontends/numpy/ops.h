@@ -1,4 +1,4 @@
-// Elementwise operations of the NumPy door: operands, their conversion to the dtypes of NumPy's loop, and the graph
+// Elementwise operations of the NumPy frontend: operands, their conversion to the dtypes of NumPy's loop, and the graph
 // nodes that do what the loop does.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 #include "capture/session.h"
 #include "capture/value.h"
 
@@ -101,7 +101,7 @@ Captured<T> built(Expected<T, graph::ShapeError> result) {
 /// A 0-d array gives a scalar, as the results of ufuncs, reductions and integer indices do.
 inline Wrap scalar_wrap(const graph::Type& type) { return type.rank() == 0 ? Wrap::NumpyScalar : Wrap::NdArray; }
 
-/// An array or NumPy scalar of this door.
+/// An array or NumPy scalar of this frontend.
 inline bool is_owned(const Value& value) {
   return value.is_array() && (value.wrap == Wrap::NdArray || value.wrap == Wrap::NumpyScalar);
 }

@@ -1,13 +1,13 @@
-// The NumPy front door: ndarrays and NumPy scalars into the graph.
+// The NumPy frontend: ndarrays and NumPy scalars into the graph.
 #pragma once
 
 #include <memory>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 
 namespace framejit::ext {
 
 /// Imports NumPy; null with an exception set where that fails.
-std::unique_ptr<capture::Door> make_numpy_door();
+std::unique_ptr<capture::Frontend> make_numpy_frontend();
 
 }  // namespace framejit::ext

@@ -1,5 +1,5 @@
-// The NumPy door: what is an operand, which callables are known, and the way to the files that do the work.
-#include "ext/frontends/numpy/door.h"
+// The NumPy frontend: what is an operand, which callables are known, and the way to the files that do the work.
+#include "ext/frontends/numpy/frontend.h"
 
 #include "ext/frontends/numpy/call.h"
 
@@ -329,7 +329,7 @@ Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<
   return session.constant(result.get());
 }
 
-class NumpyDoor final : public capture::Door {
+class NumpyFrontend final : public capture::Frontend {
  public:
   std::string_view name() const override { return "numpy"; }
 
@@ -499,9 +499,9 @@ const ModulePart part(42, [](PyObject* module) { return PyModule_AddFunctions(mo
 
 }  // namespace
 
-std::unique_ptr<capture::Door> make_numpy_door() {
+std::unique_ptr<capture::Frontend> make_numpy_frontend() {
   if (!import_numpy()) return nullptr;
-  return std::make_unique<NumpyDoor>();
+  return std::make_unique<NumpyFrontend>();
 }
 
 }  // namespace framejit::ext

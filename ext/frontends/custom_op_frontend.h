@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 
 namespace framejit::ext {
 
-std::unique_ptr<capture::Door> make_custom_op_door();
+std::unique_ptr<capture::Frontend> make_custom_op_frontend();
 
 }  // namespace framejit::ext

@@ -1,5 +1,5 @@
-// The Tensor front door: what eager Tensors do (tensor.cpp), as graph nodes. Both ask tensor_promotion.h.
-#include "ext/frontends/tensor_door.h"
+// The Tensor frontend: what eager Tensors do (tensor.cpp), as graph nodes. Both ask tensor_promotion.h.
+#include "ext/frontends/tensor_frontend.h"
 
 #include <opcode.h>  // NB_ADD and its like
 
@@ -69,7 +69,7 @@ std::optional<Promoted> promoted_of(Session& session, const Value& value) {
   return std::nullopt;
 }
 
-class TensorDoor final : public capture::Door {
+class TensorFrontend final : public capture::Frontend {
  public:
   std::string_view name() const override { return "tensor"; }
   bool owns(PyObject* object) const override { return is_captured_tensor_type(Py_TYPE(object)); }
@@ -459,6 +459,6 @@ class TensorDoor final : public capture::Door {
 
 }  // namespace
 
-std::unique_ptr<capture::Door> make_tensor_door() { return std::make_unique<TensorDoor>(); }
+std::unique_ptr<capture::Frontend> make_tensor_frontend() { return std::make_unique<TensorFrontend>(); }
 
 }  // namespace framejit::ext

@@ -11,14 +11,14 @@
 //                              x, a result, or where it is one of those watched the very array
 //     stop(x)                  a copy through which no gradient goes
 //     ones(x)                  an array of ones like x
-#include "ext/frontends/gradient_door.h"
+#include "ext/frontends/gradient_frontend.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "ext/arrays/numpy_api.h"
-#include "ext/frontends/function_door.h"
+#include "ext/frontends/function_frontend.h"
 #include "ext/frontends/host_gradients.h"
 #include "ext/frontends/numpy/ops.h"
 #include "ext/module/module.h"
@@ -47,7 +47,7 @@ std::optional<TapeFunction> tape_function(PyObject* callable) {
 
 bool is_inexact(DType dtype) { return graph::is_float(dtype) || graph::is_complex(dtype); }
 
-class GradientDoor final : public FunctionDoor {
+class GradientFrontend final : public FunctionFrontend {
  public:
   std::string_view name() const override { return "gradients"; }
   bool knows(PyObject* callable) const override { return tape_function(callable).has_value(); }
@@ -225,6 +225,6 @@ const ModulePart part(43, [](PyObject* module) { return PyModule_AddFunctions(mo
 
 }  // namespace
 
-std::unique_ptr<capture::Door> make_gradient_door() { return std::make_unique<GradientDoor>(); }
+std::unique_ptr<capture::Frontend> make_gradient_frontend() { return std::make_unique<GradientFrontend>(); }
 
 }  // namespace framejit::ext

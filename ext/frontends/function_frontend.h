@@ -1,11 +1,11 @@
-// A door of functions only: it owns no arrays, so nothing but calls comes to it.
+// A frontend of functions only: it owns no arrays, so nothing but calls comes to it.
 #pragma once
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 
 namespace framejit::ext {
 
-class FunctionDoor : public capture::Door {
+class FunctionFrontend : public capture::Frontend {
  public:
   using Value = capture::Value;
   using Session = capture::Session;

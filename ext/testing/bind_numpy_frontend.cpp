@@ -1,5 +1,5 @@
-// _core._DoorSession: the NumPy door, driven from Python without bytecode. For tests: what a program gives in the graph
-// is compared with what NumPy gives.
+// _core._FrontendSession: the NumPy frontend, driven from Python without bytecode. For tests: what a program gives in
+// the graph is compared with what NumPy gives.
 //
 // Values of the session are numbers (handles) wrapped in a 1-tuple; anything else is a constant.
 #include <memory>
@@ -10,7 +10,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/numpy_loops.h"
 #include "ext/arrays/numpy_probe.h"
-#include "ext/frontends/numpy/door.h"
+#include "ext/frontends/numpy/frontend.h"
 #include "ext/frontends/numpy/ops.h"
 #include "ext/module/module.h"
 #include "graph/text.h"
@@ -21,16 +21,16 @@ namespace {
 
 struct Driver {
   capture::Varied varied;
-  std::unique_ptr<capture::Door> door;
+  std::unique_ptr<capture::Frontend> frontend;
   std::unique_ptr<Session> session;
   std::vector<Value*> values;
 };
 
-struct DoorSession {
+struct FrontendSession {
   PyObject_HEAD Driver* driver;
 };
 
-PyObject* break_error;  // _core._DoorBreak(code, message)
+PyObject* break_error;  // _core._FrontendBreak(code, message)
 
 PyObject* raise_break(const Break& reason) {
   std::string code(capture::code_of(reason.id));
@@ -84,7 +84,7 @@ bool take_all(Driver& driver, PyObject* tuple, std::vector<Value*>& out) {
   return true;
 }
 
-/// Runs one operation of the door; a break leaves no trace.
+/// Runs one operation of the frontend; a break leaves no trace.
 template <class F>
 PyObject* transaction(Driver& driver, F&& run) {
   Session::Mark mark = driver.session->mark();
@@ -93,28 +93,29 @@ PyObject* transaction(Driver& driver, F&& run) {
   return result;
 }
 
-Driver& driver_of(PyObject* self) { return *reinterpret_cast<DoorSession*>(self)->driver; }
+Driver& driver_of(PyObject* self) { return *reinterpret_cast<FrontendSession*>(self)->driver; }
 
 PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* names = nullptr;
   if (!PyArg_ParseTuple(args, "|O!", &PyTuple_Type, &names)) return nullptr;
   auto driver = std::make_unique<Driver>();
-  driver->door = make_numpy_door();
-  if (!driver->door) return nullptr;
+  driver->frontend = make_numpy_frontend();
+  if (!driver->frontend) return nullptr;
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
     if (!name) return nullptr;
     driver->varied.names.insert(name);
   }
-  driver->session = std::make_unique<Session>("f", driver->varied, std::vector<capture::Door*>{driver->door.get()});
+  driver->session =
+      std::make_unique<Session>("f", driver->varied, std::vector<capture::Frontend*>{driver->frontend.get()});
   PyObject* self = type->tp_alloc(type, 0);
-  if (self) reinterpret_cast<DoorSession*>(self)->driver = driver.release();
+  if (self) reinterpret_cast<FrontendSession*>(self)->driver = driver.release();
   return self;
 }
 
 void session_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  delete reinterpret_cast<DoorSession*>(self)->driver;
+  delete reinterpret_cast<FrontendSession*>(self)->driver;
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -129,7 +130,7 @@ PyObject* session_input(PyObject* self, PyObject* args) {
   source->kind = capture::SourceKind::Local;
   source->index = static_cast<int>(driver.session->inputs().size());
   source->name = name;
-  return transaction(driver, [&] { return give(driver, driver.door->wrap(*driver.session, object, source)); });
+  return transaction(driver, [&] { return give(driver, driver.frontend->wrap(*driver.session, object, source)); });
 }
 
 /// number(value): an int becomes a symbolic int, a float a run-time float that promotes as a Python number.
@@ -154,7 +155,7 @@ PyObject* session_binary(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   Value *a = take(driver, left), *b = take(driver, right);
   if (!a || !b) return nullptr;
-  return transaction(driver, [&] { return give(driver, driver.door->binary(*driver.session, nb, a, b)); });
+  return transaction(driver, [&] { return give(driver, driver.frontend->binary(*driver.session, nb, a, b)); });
 }
 
 PyObject* session_compare(PyObject* self, PyObject* args) {
@@ -164,7 +165,7 @@ PyObject* session_compare(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   Value *a = take(driver, left), *b = take(driver, right);
   if (!a || !b) return nullptr;
-  return transaction(driver, [&] { return give(driver, driver.door->compare(*driver.session, op, a, b)); });
+  return transaction(driver, [&] { return give(driver, driver.frontend->compare(*driver.session, op, a, b)); });
 }
 
 PyObject* session_unary(PyObject* self, PyObject* args) {
@@ -174,8 +175,9 @@ PyObject* session_unary(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   Value* x = take(driver, operand);
   if (!x) return nullptr;
-  return transaction(
-      driver, [&] { return give(driver, driver.door->unary(*driver.session, static_cast<capture::Unary>(op), x)); });
+  return transaction(driver, [&] {
+    return give(driver, driver.frontend->unary(*driver.session, static_cast<capture::Unary>(op), x));
+  });
 }
 
 /// call(function, args, {name: value}); call(name, (self, ...), ...) calls a method.
@@ -198,10 +200,10 @@ PyObject* session_call(PyObject* self, PyObject* args) {
     if (PyUnicode_Check(callable)) {
       std::span<Value* const> rest = std::span<Value* const>(values).subspan(1);
       return give(driver,
-                  driver.door->call_method(*driver.session, values[0], PyUnicode_AsUTF8(callable), rest, keywords));
+                  driver.frontend->call_method(*driver.session, values[0], PyUnicode_AsUTF8(callable), rest, keywords));
     }
-    if (!driver.door->knows(callable)) return raise_break({BreakId::UnknownCallable, "unknown"});
-    return give(driver, driver.door->call(*driver.session, callable, values, keywords));
+    if (!driver.frontend->knows(callable)) return raise_break({BreakId::UnknownCallable, "unknown"});
+    return give(driver, driver.frontend->call(*driver.session, callable, values, keywords));
   });
 }
 
@@ -212,7 +214,7 @@ PyObject* session_attribute(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   Value* x = take(driver, array);
   if (!x) return nullptr;
-  return transaction(driver, [&] { return give(driver, driver.door->get_attr(*driver.session, x, name)); });
+  return transaction(driver, [&] { return give(driver, driver.frontend->get_attr(*driver.session, x, name)); });
 }
 
 PyObject* session_get_item(PyObject* self, PyObject* args) {
@@ -221,7 +223,7 @@ PyObject* session_get_item(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   Value *x = take(driver, array), *k = take(driver, key);
   if (!x || !k) return nullptr;
-  return transaction(driver, [&] { return give(driver, driver.door->get_item(*driver.session, x, k)); });
+  return transaction(driver, [&] { return give(driver, driver.frontend->get_item(*driver.session, x, k)); });
 }
 
 PyObject* session_set_item(PyObject* self, PyObject* args) {
@@ -231,7 +233,7 @@ PyObject* session_set_item(PyObject* self, PyObject* args) {
   Value *x = take(driver, array), *k = take(driver, key), *v = take(driver, value);
   if (!x || !k || !v) return nullptr;
   return transaction(driver, [&]() -> PyObject* {
-    Captured<bool> done = driver.door->set_item(*driver.session, x, k, v);
+    Captured<bool> done = driver.frontend->set_item(*driver.session, x, k, v);
     return done ? Py_NewRef(Py_None) : raise_break(done.error());
   });
 }
@@ -299,7 +301,7 @@ PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(session_new)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(session_dealloc)},
                        {Py_tp_methods, methods},
                        {0, nullptr}};
-PyType_Spec spec = {"framejit._core._DoorSession", sizeof(DoorSession), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec spec = {"framejit._core._FrontendSession", sizeof(FrontendSession), 0, Py_TPFLAGS_DEFAULT, slots};
 
 /// The probes of the running NumPy, as a dict.
 PyObject* probe(PyObject*, PyObject*) {
@@ -334,10 +336,10 @@ PyMethodDef functions[] = {{"_numpy_probe", probe, METH_NOARGS, nullptr},
 
 bool init(PyObject* module) {
   if (!import_numpy() || PyModule_AddFunctions(module, functions) < 0) return false;
-  break_error = PyErr_NewException("framejit._core._DoorBreak", PyExc_Exception, nullptr);
+  break_error = PyErr_NewException("framejit._core._FrontendBreak", PyExc_Exception, nullptr);
   Ref<> type = Ref<>::steal(PyType_FromSpec(&spec));
-  return break_error && type && PyModule_AddObjectRef(module, "_DoorBreak", break_error) == 0 &&
-         PyModule_AddObjectRef(module, "_DoorSession", type.get()) == 0;
+  return break_error && type && PyModule_AddObjectRef(module, "_FrontendBreak", break_error) == 0 &&
+         PyModule_AddObjectRef(module, "_FrontendSession", type.get()) == 0;
 }
 
 ModulePart part(900, init);

@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "capture/door.h"
+#include "capture/frontend.h"
 
 namespace framejit::ext {
 
-std::unique_ptr<capture::Door> make_gradient_door();
+std::unique_ptr<capture::Frontend> make_gradient_frontend();
 
 }  // namespace framejit::ext

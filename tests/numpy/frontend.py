@@ -1,4 +1,4 @@
-"""Drives the NumPy door without bytecode: a program over (np, arrays) runs once on real arrays and once on graph values."""
+"""Drives the NumPy frontend without bytecode: a program over (np, arrays) runs once on real arrays and once on graph values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy
 from framejit import _core
 
-Break = _core._DoorBreak
+Break = _core._FrontendBreak
 
 _BINARY = ["add", "and", "floordiv", "lshift", "matmul", "mul", "mod", "or", "pow", "rshift", "sub", "truediv", "xor"]
 _COMPARE = ["lt", "le", "eq", "ne", "gt", "ge"]
@@ -18,7 +18,7 @@ class Capture:
     """One session; `inputs` and `numbers` make values, `np` is the module that the program sees."""
 
     def __init__(self, *varied: str) -> None:
-        self.session = _core._DoorSession(varied)
+        self.session = _core._FrontendSession(varied)
         self.np = _Numpy(self)
 
     def give(self, tagged: Any) -> Any:
@@ -53,7 +53,7 @@ class Capture:
 
 
 class _Numpy:
-    """numpy, with its functions turned into calls of the door."""
+    """numpy, with its functions turned into calls of the frontend."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
@@ -156,7 +156,7 @@ def predicted(value: Any) -> Any:
 
 
 class Refused(Exception):
-    """The door left the program to NumPy: a break."""
+    """The frontend left the program to NumPy: a break."""
 
 
 def run(program: Callable, *args: Any, varied: tuple = (), numbers: bool = False) -> tuple[Any, Any, Capture]:

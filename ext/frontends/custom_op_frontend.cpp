@@ -1,7 +1,7 @@
-#include "ext/frontends/custom_op_door.h"
+#include "ext/frontends/custom_op_frontend.h"
 
 #include "ext/arrays/numpy_api.h"
-#include "ext/frontends/function_door.h"
+#include "ext/frontends/function_frontend.h"
 #include "ext/library_calls/custom_op.h"
 
 namespace framejit::ext {
@@ -16,7 +16,7 @@ using capture::Session;
 using capture::Value;
 using capture::Wrap;
 
-class CustomOpDoor final : public FunctionDoor {
+class CustomOpFrontend final : public FunctionFrontend {
  public:
   std::string_view name() const override { return "custom"; }
   bool knows(PyObject* callable) const override { return is_custom_op(callable); }
@@ -82,6 +82,6 @@ class CustomOpDoor final : public FunctionDoor {
 
 }  // namespace
 
-std::unique_ptr<capture::Door> make_custom_op_door() { return std::make_unique<CustomOpDoor>(); }
+std::unique_ptr<capture::Frontend> make_custom_op_frontend() { return std::make_unique<CustomOpFrontend>(); }
 
 }  // namespace framejit::ext

@@ -1,0 +1,12 @@
+// The Tensor frontend: MindSpore's operators into the same graph.
+#pragma once
+
+#include <memory>
+
+#include "capture/frontend.h"
+
+namespace framejit::ext {
+
+std::unique_ptr<capture::Frontend> make_tensor_frontend();
+
+}  // namespace framejit::ext
