@@ -654,6 +654,26 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
   return true;
 }
 
+bool Executor::reads_plainly(const Value* v, PyObject* name) const {
+  PyTypeObject* type = class_of(*v);
+  PyObject* raw = type_attr(type, name);
+  if (raw && is_data_descriptor(raw)) return is_slot(raw) && is_own_slot(type, raw, name);
+  return !raw || !Py_TYPE(raw)->tp_descr_get || PyFunction_Check(raw) || instance_attr(v->object.get(), name);
+}
+
+bool Executor::stores_plainly(Value* v, PyObject* name) {
+  PyTypeObject* type = class_of(*v);
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return false;
+  static PyObject* const kSetAttr = interned("__setattr__");
+  PyObject* setter = type_attr(type, kSetAttr);
+  PyObject* raw = type_attr(type, name);
+  if (setter != type_attr(&PyBaseObject_Type, kSetAttr)) return false;
+  if (raw && is_data_descriptor(raw) && !(is_slot(raw) && is_own_slot(type, raw, name))) return false;
+  guard_lookup(v, setter, kSetAttr);
+  guard_lookup(v, raw, name);
+  return true;
+}
+
 /// Does the instance itself hold the attribute? Guarded.
 Captured<bool> Executor::holds(Value* v, PyObject* name) {
   const std::string text = text_of(name);

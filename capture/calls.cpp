@@ -391,6 +391,18 @@ Captured<Executor::Forced> Executor::forced(const Values& args, const Keywords& 
   return out;
 }
 
+Value* Executor::unwrapped(Value* callable) {
+  PyObject* o = callable->object.get();
+  PyObject* function = options_.unwrap && callable->source ? options_.unwrap(o) : nullptr;
+  if (!function) return nullptr;
+  guard(GuardKind::Identity, callable->source, o);
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::Constant;
+  source->object = Ref<>::share(function);
+  source->name = callable->source->str() + ".__wrapped__";
+  return wrap(function, source);
+}
+
 Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywords& keywords) {
   callable = look(callable);
   switch (callable->kind) {
@@ -436,14 +448,8 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
       return call_builtin(o, args, keywords);
     }
     case ValueKind::Object: {
-      PyObject* o = callable->object.get();
-      if (PyObject* function = options_.unwrap && callable->source ? options_.unwrap(o) : nullptr) {
-        guard(GuardKind::Identity, callable->source, o);
-        auto source = std::make_shared<Source>();
-        source->kind = SourceKind::Constant;
-        source->object = Ref<>::share(function);
-        source->name = callable->source->str() + ".__wrapped__";
-        Captured<Value*> result = call(wrap(function, source), args, keywords);
+      if (Value* function = unwrapped(callable)) {
+        Captured<Value*> result = call(function, args, keywords);
         if (!result) result.error().callees.clear();  // it compiles itself
         return result;
       }

@@ -136,6 +136,12 @@ class Executor {
 
   // --- calls.cpp
   Captured<Value*> call(Value* callable, const Values& args, const Keywords& keywords);
+  /// The Python function behind a marked one; null for other objects.
+  Value* unwrapped(Value* callable);
+  /// Does storing the attribute set a member of the instance and nothing else? Guarded.
+  bool stores_plainly(Value* v, PyObject* name);
+  /// Does reading it find a member of the instance or of its class, and run nothing? Not guarded.
+  bool reads_plainly(const Value* v, PyObject* name) const;
   Captured<Value*> call_function(Value* function, const Values& args, const Keywords& keywords);
   Captured<Value*> make_partial(PyTypeObject* type, const Values& args, const Keywords& keywords);
   Captured<Value*> call_partial(Value* partial, const Values& args, const Keywords& keywords);

@@ -13,6 +13,7 @@
 
 #include <utility>
 
+#include "capture/py/constructors.h"
 #include "capture/splice.h"
 
 namespace framejit::capture {
@@ -161,7 +162,14 @@ bool wants_discovery(void* extra) {
   return mark.reached && mark.generation != state.generation;
 }
 
+bool is_constructor(PyCodeObject* code) {
+  static PyObject* const kInit = PyUnicode_InternFromString("__init__");
+  return code->co_name == kInit && code->co_argcount > 0;
+}
+
 [[gnu::noinline]] PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {
+  if constexpr (py::kConstructorsSkipHook)  // a class that was made later than the mark
+    if (is_constructor(py::code_of(frame))) enter_through_hook(Py_TYPE(py::peek(*py::localsplus(frame))));
   if (!py::can_finish(tstate, frame)) return evaluate(tstate, frame, 0);
   const std::shared_ptr<FrameInterceptor> interceptor = mark.interceptor;  // the mark may go while it runs
   PyCodeObject* code = py::code_of(frame);
@@ -246,6 +254,7 @@ bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor
   mark.release();
   if (!reached) ++state.marks;
   if (!reserved) py::reserve_stack(code, SplicedCode::kExtraStack);
+  if (py::kConstructorsSkipHook && is_constructor(code)) enter_through_hook(code);
   refresh();
   return true;
 }

@@ -103,6 +103,13 @@ struct Region {
   Ref<> globals, builtins;    // of the frame: the region fits no other function with the same code
 };
 
+/// A loop of a ufunc of NumPy's over float64, whose results are float64 or bool.
+struct ScalarLoop {
+  void (*function)(char** args, const intptr_t* count, const intptr_t* steps, void* data);
+  void* data;
+  bool gives_bool;
+};
+
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
@@ -126,6 +133,9 @@ struct CaptureOptions {
   /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own;
   /// borrowed, or null.
   PyObject* (*implementation)(PyObject* callable) = nullptr;
+  /// What a function of NumPy's computes of so many float64, one each, or null. `of_ints`: only if it has no loop for
+  /// ints. Lives for ever.
+  const struct ScalarLoop* (*scalar_loop)(PyObject* callable, int count, bool of_ints) = nullptr;
   /// The Python function that is followed in place of a C function or type, borrowed, or null.
   PyObject* (*polyfill)(PyObject* callable) = nullptr;
   /// capture_mode='trace': the one way that a branch on an array value goes is recorded. Gives the truth of a region

@@ -89,6 +89,8 @@ bool tools_active(PyCodeObject* code = nullptr);
 bool eval_breaker_set();
 /// A byte that is not 0 while that is so, of the running thread.
 const unsigned char* eval_breaker_byte();
+/// So many calls in Python may still be within one another.
+int64_t recursion_left();
 /// A signal waits for its handler, which this thread, the main one, has to run. May be asked without the GIL.
 bool signal_pending();
 /// Handlers that threw or left an exception set, since the start. 0 unless there is a bug.

@@ -209,6 +209,7 @@ bool is_region(PyObject* object) { return Py_TYPE(object) == region_type(); }
 
 bool tools_active(PyCodeObject* code) { return py::tools_active(py::thread(), code); }
 bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
+int64_t recursion_left() { return py::recursion_left(py::thread()); }
 const unsigned char* eval_breaker_byte() { return static_cast<const unsigned char*>(py::eval_breaker(py::thread())); }
 bool signal_pending() { return py::signal_pending() && gettid() == getpid(); }
 uint64_t splice_internal_errors() { return internal_errors; }

@@ -123,7 +123,8 @@ class Binder {
   BoundStep bind_step(const Step& step) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) return bind_loop(*loop, bound_);
     if (const auto* product = std::get_if<MatMulStep>(&step)) return bind_matmul(*product, bound_);
-    if (const auto* attention = std::get_if<AttentionStep>(&step)) return bind_attention(*attention);
+    if (const auto* attention = std::get_if<AttentionStep>(&step))
+      return std::make_shared<const BoundAttention>(bind_attention(*attention));
     if (const auto* host = std::get_if<HostStep>(&step)) return bind_host(*host);
     if (const auto* flow = std::get_if<FlowStep>(&step)) return BoundFlow{flow, value(flow->offset)};
     return bind_undo(std::get<UndoStep>(step));
@@ -148,14 +149,16 @@ class Binder {
     if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->scratch_bytes;
     if (const auto* product = std::get_if<BoundMatMul>(&step))
       return product->product.scratch_bytes + (product->narrowed ? product->narrowed->bytes() : 0);
-    if (const auto* attention = std::get_if<BoundAttention>(&step)) return attention->attention.scratch_bytes;
+    if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
+      return (*attention)->attention.scratch_bytes;
     return 0;
   }
 
   static double cost_of(const BoundStep& step) {
     if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->nanoseconds;
     if (const auto* product = std::get_if<BoundMatMul>(&step)) return product->product.nanoseconds;
-    if (const auto* attention = std::get_if<BoundAttention>(&step)) return attention->attention.nanoseconds;
+    if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
+      return (*attention)->attention.nanoseconds;
     return 0;
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -117,7 +118,9 @@ struct BoundFlow {
 /// A step that another one does as it goes: MatMulStep::producer.
 struct BoundNothing {};
 
-using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost, BoundFlow, BoundNothing>;
+/// Attention is many times as large as the others, and seldom there.
+using BoundStep = std::variant<BoundLoop, BoundMatMul, std::shared_ptr<const BoundAttention>, BoundUndo, BoundHost,
+                               BoundFlow, BoundNothing>;
 
 /// Steps that are run row block by row block (band.h).
 struct Band {

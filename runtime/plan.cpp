@@ -362,8 +362,8 @@ void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) co
     run_loop(*loop, state);
   } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
     execute_matmul(*product, kept[i].get(), state);
-  } else if (const auto* attention = std::get_if<BoundAttention>(&step)) {
-    execute_attention(*attention, state);
+  } else if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step)) {
+    execute_attention(**attention, state);
   } else if (const auto* host = std::get_if<BoundHost>(&step)) {
     execute_host(*host, rule_of(i), state);
   } else {

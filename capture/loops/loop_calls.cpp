@@ -35,6 +35,28 @@ const cfg::Function kMath[] = {FRAMEJIT_ONE(sin),   FRAMEJIT_ONE(cos),   FRAMEJI
 #undef FRAMEJIT_ONE
 #undef FRAMEJIT_TWO
 
+template <class Result, class... Operands>
+Result run_loop(int64_t row, Operands... operands) {
+  const auto& loop = *reinterpret_cast<const ScalarLoop*>(row);
+  Result result{};
+  char* args[] = {reinterpret_cast<char*>(&operands)..., reinterpret_cast<char*>(&result)};
+  const intptr_t count = 1, steps[] = {static_cast<intptr_t>(sizeof operands)..., sizeof result};
+  loop.function(args, &count, steps, loop.data);
+  return result;
+}
+
+// Operands are the bits of floats: a call has operands of one type.
+double numpy_of_one(int64_t row, int64_t x) { return run_loop<double>(row, x); }
+double numpy_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<double>(row, x, y); }
+int64_t numpy_truth_of_one(int64_t row, int64_t x) { return run_loop<unsigned char>(row, x); }
+int64_t numpy_truth_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<unsigned char>(row, x, y); }
+
+#define FRAMEJIT_NUMPY(name, result, operands) \
+  {#name, reinterpret_cast<const void*>(&name), Type::result, operands, Type::I64}
+const cfg::Function kNumpy[] = {FRAMEJIT_NUMPY(numpy_of_one, F64, 2), FRAMEJIT_NUMPY(numpy_of_two, F64, 3),
+                                FRAMEJIT_NUMPY(numpy_truth_of_one, I64, 2), FRAMEJIT_NUMPY(numpy_truth_of_two, I64, 3)};
+#undef FRAMEJIT_NUMPY
+
 Typed null() {
   Typed v;
   v.kind = Kind::Null;
@@ -58,10 +80,25 @@ void LoopTranslator::do_call(const Instr& i) {
     frame().pc = frame().view->behind(frame().pc);
     return take_checkpoint(true);
   }
-  if (first.kind != Kind::Null && second.kind != Kind::Null) throw NotCompiled{"a call of a method"};
+  if (first.kind != Kind::Null && second.is_complex() && args.empty()) {
+    push(of_complex(settled(second.ids[0]), op(Op::Neg, Type::F64, settled(second.ids[1])),
+                    second.kind == Kind::ComplexScalar));
+    frame().pc = frame().view->behind(frame().pc);
+    return;
+  }
+  if (first.kind == Kind::Object && second.kind != Kind::Null) {
+    Value* method = executor_.look(first.value);
+    if (method->kind != ValueKind::Function) throw NotCompiled{"a call of a method"};
+    args.insert(args.begin(), second);
+    frame().pc = frame().view->behind(frame().pc);
+    return enter_function(method, std::move(args));
+  }
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = executor_.look(callable.value);
   frame().pc = frame().view->behind(frame().pc);
+  if (f->kind == ValueKind::Object)
+    if (Value* function = executor_.unwrapped(f)) f = function;
+  if (f->kind == ValueKind::Function && is_itself(f, args)) return push(call_itself(f, args));
   if (f->kind == ValueKind::Function) return enter_function(f, std::move(args));
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
   for (Typed& a : args) a = known(std::move(a));
@@ -127,6 +164,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     for (const Typed& a : args) joint.items.push_back(iterator_over(a));
     return joint;
   }
+  if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(args);
   if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(settled(as_f64(args[0])));
   if (is(&PyBool_Type) && count == 1) return of_bool(truth(args[0]));
   const auto to_int = [&](cfg::Id value) {
@@ -153,6 +191,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     if (const std::optional<Typed> list = list_of(args[0])) return of_int(load(list->ids[0], py::kListSize), true);
     if (const Typed* array = array_of(args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);
   }
+  if (named("abs") && count == 1 && args[0].is_complex()) return complex_length(args[0]);
   if (named("abs") && count == 1 && args[0].is_number() && args[0].kind != Kind::Bool) {
     const Typed& v = args[0];
     const cfg::Id id = settled(v.ids[0]);
@@ -232,12 +271,40 @@ Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
   throw refused();
 }
 
+/// NumPy's functions of one or two numbers, by a loop over float64 with one round.
+std::optional<Typed> LoopTranslator::call_scalar_loop(PyObject* callable, const std::vector<Typed>& args) {
+  const auto is_float = [](const Typed& v) {
+    return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
+  };
+  const auto fits = [&](const Typed& v) {
+    return is_float(v) || v.kind == Kind::Int || (v.kind == Kind::Scalar && v.dtype == DType::I64);
+  };
+  if (!request_.options.scalar_loop || !std::all_of(args.begin(), args.end(), fits)) return std::nullopt;
+  const bool of_ints = std::none_of(args.begin(), args.end(), is_float);
+  const ScalarLoop* loop = request_.options.scalar_loop(callable, static_cast<int>(args.size()), of_ints);
+  if (!loop) return std::nullopt;
+  std::vector<cfg::Id> bits;
+  for (const Typed& a : args) bits.push_back(op(Op::Bits, Type::I64, settled(as_f64(a))));
+  const cfg::Function& function = kNumpy[(loop->gives_bool ? 2 : 0) + (args.size() == 2 ? 1 : 0)];
+  cfg::Node n;
+  n.op = Op::Call;
+  n.type = function.result;
+  n.function = &function;
+  n.args[0] = integer(reinterpret_cast<int64_t>(loop));
+  std::copy(bits.begin(), bits.end(), n.args + 1);
+  const cfg::Id made = add(n);
+  if (loop->gives_bool) return of_scalar(made, DType::Bool);
+  pending_.push_back(made);
+  return of_scalar(made, DType::F64);
+}
+
 /// NumPy's functions of one or two float64, by the name that the module numpy has them under.
 std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<Typed>& args) {
-  if (args.empty() || args.size() > 2 || !std::all_of(args.begin(), args.end(), [](const Typed& v) {
+  if (args.empty() || args.size() > 2) return std::nullopt;
+  if (!std::all_of(args.begin(), args.end(), [](const Typed& v) {
         return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
       }))
-    return std::nullopt;
+    return call_scalar_loop(callable, args);
   static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
   const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
   if (!numpy || !PyModule_CheckExact(numpy.get())) return PyErr_Clear(), std::nullopt;
@@ -255,7 +322,7 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
     for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil),
                                         std::pair("trunc", Op::Trunc), std::pair("rint", Op::Rint)})
       if (is(name)) return result(op(rounded, Type::F64, settled(x)), false);
-    return std::nullopt;
+    return call_scalar_loop(callable, args);
   }
   const cfg::Id y = args[1].ids[0];
   if (is("maximum") || is("minimum")) {
@@ -269,7 +336,17 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
              op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, y), op(Op::Ne, Type::I64, x, number(0.0))), integer(0)));
     return result(op(Op::Select, Type::F64, first, x, y), false);
   }
-  return std::nullopt;
+  return call_scalar_loop(callable, args);
+}
+
+void LoopTranslator::guard_code(Value* function) {
+  auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
+  Guard g{};
+  g.kind = GuardKind::Code;
+  g.source = function->source;
+  g.object = Ref<>::share(object->func_code);
+  g.key = Ref<>::share(object->func_globals);
+  session_.add_guard(std::move(g));
 }
 
 void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
@@ -288,12 +365,7 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
   if (request_.options.leave_alone && request_.options.leave_alone(code))
     throw NotCompiled{"a call of " + name + ", which is disabled"};
-  Guard g{};
-  g.kind = GuardKind::Code;
-  g.source = function->source;
-  g.object = Ref<>::share(object->func_code);
-  g.key = Ref<>::share(object->func_globals);
-  session_.add_guard(std::move(g));
+  guard_code(function);
   if (const auto missing = code->co_argcount - static_cast<int>(args.size()); missing > 0) {
     const auto part = [&](int index) {
       auto source = std::make_shared<Source>();
@@ -337,6 +409,7 @@ void LoopTranslator::do_return(Typed v) {
 
 Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
   const std::string text = text_of(name);
+  if (v.is_complex()) return complex_part(v, text);
   if (const Typed* array = array_of(v)) {
     const std::size_t rank = (array->ids.size() - 1) / 2;
     if (text == "ndim") return of_int(integer(static_cast<int64_t>(rank)), true);
@@ -349,6 +422,7 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
     throw NotCompiled{"the attribute " + text + " of an array", true};
   }
   if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
+  if (std::optional<Typed> stored = stored_attribute(v, name)) return *stored;
   Captured<Value*> found = executor_.get_attr(v.value, name);
   if (!found || !*found) throw NotCompiled{"the attribute " + text};
   Typed made;
@@ -357,17 +431,31 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
   return made;
 }
 
-/// `list.append`, as the interpreter has it in front of the call: the method and the list.
-bool LoopTranslator::load_append(const Typed& v, PyObject* name) {
-  if (PyUnicode_CompareWithASCIIString(name, "append") != 0) return false;
-  const std::optional<Typed> list = list_of(known(v));
-  if (!list) return false;
+/// Methods of instances, `list.append`, and the conjugate of a complex number, as the interpreter has them in front of
+/// the call: the method and what it is of.
+bool LoopTranslator::load_method(const Typed& v, PyObject* name) {
+  const bool appends = PyUnicode_CompareWithASCIIString(name, "append") == 0;
+  const Typed of = known(v);
+  if (of.kind == Kind::Object && of.value->kind == ValueKind::Object && !stored_attribute(of, name)) {
+    Value* self = nullptr;
+    const Captured<Value*> found = executor_.get_attr(of.value, name, &self);
+    if (!found || !*found || self != of.value) return false;
+    pop();
+    Typed method;
+    method.kind = Kind::Object;
+    method.value = executor_.look(*found);
+    push(std::move(method));
+    push(of);
+    return true;
+  }
+  const std::optional<Typed> list = appends ? list_of(of) : std::nullopt;
+  if (!list && (!of.is_complex() || PyUnicode_CompareWithASCIIString(name, "conjugate") != 0)) return false;
   pop();
   Typed method;
   method.kind = Kind::Object;
-  method.value = session_.constant(type_attr(&PyList_Type, name));
+  method.value = session_.constant(type_attr(list ? &PyList_Type : &PyComplex_Type, name));
   push(std::move(method));
-  push(*list);
+  push(list ? *list : of);
   return true;
 }
 

@@ -175,6 +175,7 @@ cfg::Id LoopTranslator::converted(const Typed& v, DType to) {
 
 Typed LoopTranslator::binary(int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kNbCount;
+  if (a.is_complex() || b.is_complex()) return complex_binary(op_kind, a, b);
   if (!a.is_number() || !b.is_number())
     throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
   if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(op_kind, a, b);
@@ -335,6 +336,7 @@ Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b)
 }
 
 Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
+  if (v.is_complex()) return complex_unary(opcode, v);
   if (!v.is_number()) throw NotCompiled{"an operator on what is no number", v.is_array()};
   const bool is_bool = v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool);
   if (is_bool && v.kind == Kind::Scalar) throw NotCompiled{"an operator on NumPy's bools"};
@@ -362,6 +364,7 @@ Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
 }
 
 Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
+  if (a.is_complex() || b.is_complex()) return complex_compare(py_op, a, b);
   if (!a.is_number() || !b.is_number())
     throw NotCompiled{"a comparison of what is no number", a.is_array() || b.is_array()};
   cfg::Id x, y;
@@ -426,7 +429,7 @@ LoopTranslator::Place LoopTranslator::place_of(const Typed& array, const Typed& 
     const cfg::Id at = index(known(keys[k]), array.ids[1 + k]);
     const cfg::Id stride = array.ids[1 + rank + k];
     const int64_t size = graph::size_of(array.dtype);
-    if (k + 1 == rank && cfg_.is_const(stride) && cfg_.at(stride).imm == size && count == rank) {
+    if (k + 1 == rank && cfg_.is_const(stride) && cfg_.at(stride).imm == size && size <= 8 && count == rank) {
       place.at = at;
       break;
     }
@@ -461,6 +464,10 @@ Typed LoopTranslator::get_item(const Typed& container, const Typed& key) {
   const Typed array = *found;
   Place place = place_of(array, key);
   if (place.view.kind == Kind::View) return place.view;
+  if (array.dtype == DType::C128) {
+    const cfg::Id real = load(place.base, 0, cfg::Mem::F64);
+    return of_complex(real, load(place.base, sizeof(double), cfg::Mem::F64), true);
+  }
   cfg::Node n;
   n.op = Op::Load;
   n.mem = mem_of(array.dtype);
@@ -507,7 +514,10 @@ void LoopTranslator::set_item(const Typed& container, const Typed& key, const Ty
   const Typed* found = array_of(container);
   if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
   const Typed array = *found;
-  if (!value.is_number()) throw NotCompiled{"an assignment of what is no number", true};
+  if (!value.is_single()) throw NotCompiled{"an assignment of what is no number", true};
+  const bool is_complex = array.dtype == DType::C128;
+  if (value.is_complex() && !is_complex)
+    throw NotCompiled{"an assignment of a complex number to an item of a real array"};
   const Place place = place_of(array, key);
   if (place.view.kind == Kind::View) throw NotCompiled{"an assignment to a part of an array", true};
   const auto input = static_cast<std::size_t>(array.slot);
@@ -516,7 +526,7 @@ void LoopTranslator::set_item(const Typed& container, const Typed& key, const Ty
   const std::optional<Extent> extent = imagines ? std::nullopt : extent_of(array_objects_[input]);
   if (!imagines && (!extent || !extent->writeable || session_.writing(param) != Writing::Allowed))
     throw NotCompiled{"an assignment to an array that is read-only, or warns"};
-  const cfg::Id stored = converted(value, array.dtype);
+  std::vector<cfg::Id> stored = is_complex ? as_complex(value).ids : std::vector{converted(value, array.dtype)};
   flush_pending();
   if (!imagines) {
     if (written_.size() <= input) written_.resize(input + 1);
@@ -524,12 +534,15 @@ void LoopTranslator::set_item(const Typed& container, const Typed& key, const Ty
   }
   cfg::Node n;
   n.op = Op::Store;
-  n.mem = mem_of(array.dtype);
+  n.mem = is_complex ? cfg::Mem::F64 : mem_of(array.dtype);
   n.args[0] = place.base;
   n.args[1] = place.at;
-  n.args[2] = stored;
   n.scale = static_cast<uint8_t>(place.at == cfg::kNone ? 1 : graph::size_of(array.dtype));
-  add(n);
+  for (const cfg::Id part : stored) {
+    n.args[2] = part;
+    add(n);
+    n.imm += sizeof(double);
+  }
 }
 
 }  // namespace framejit::capture

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "graph/dtype.h"
 
 namespace framejit::capture {
+
+struct Recursion;
 
 /// How an object that is live at an exit is made of the values that the exit lists. Indices of values are places in
 /// cfg::Exit::values, indices of parts are places in LoopExit::objects.
@@ -25,6 +28,8 @@ struct LoopObject {
     Bool,
     Float,
     Scalar,         // of NumPy, of `dtype`
+    Complex,        // real part, imaginary part
+    ComplexScalar,  // of NumPy
     View,           // of array `index` of LoopProgram::fetched: address, then lengths, then strides
     Range,          // start, stop, step
     RangeIterator,  // next, how many are left, step
@@ -50,9 +55,15 @@ struct LoopExit {
   std::vector<LoopObject> objects;
   std::vector<std::pair<int, uint32_t>> locals;  // slots that change: an object
   std::vector<uint32_t> stack;                   // the whole stack, bottom first
-  int kept = 0;                                  // so many entries at its bottom are those of the entry
-  std::string why;                               // what the interpreter has to do there, if the loop never does it
-  bool early = false;                            // the interpreter goes on in the loop
+  struct Attribute {
+    uint32_t of;  // LoopProgram::fetched
+    Ref<> name;
+    uint32_t object;
+  };
+  std::vector<Attribute> attributes;  // that change
+  int kept = 0;                       // so many entries at its bottom are those of the entry
+  std::string why;                    // what the interpreter has to do there, if the loop never does it
+  bool early = false;                 // the interpreter goes on in the loop
   int line = 0;
 };
 
@@ -62,6 +73,7 @@ struct LoopProgram {
   std::vector<SourceRef> fetched;    // the objects that the graph's inputs and the exits name
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
+  std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };
 
 }  // namespace framejit::capture

@@ -59,7 +59,7 @@ Typed LoopTranslator::literal(PyObject* object) {
   v.kind = Kind::Object;
   v.value = session_.constant(object);
   Typed number = of_value(v.value);
-  if (!number.is_number()) return v;
+  if (!number.is_single()) return v;
   number.origin = ++origins_;
   literals_.emplace(object, number);
   return number;
@@ -102,21 +102,34 @@ Typed LoopTranslator::of_value(Value* v) {
       return overflow ? object : of_int(integer(number), number >= 0);
     }
     if (PyFloat_CheckExact(o)) return of_float(number(PyFloat_AS_DOUBLE(o)));
+    if (PyComplex_CheckExact(o))
+      return of_complex(number(PyComplex_RealAsDouble(o)), number(PyComplex_ImagAsDouble(o)), false);
     return object;
   }
   if (v->kind == ValueKind::Int) return of_int(dim(v->dim));
   if (v->kind != ValueKind::Array) return object;
   const graph::Type& type = session_.graph().type(v->id);
-  if (v->wrap != Wrap::PyFloat && v->wrap != Wrap::NumpyScalar) return object;
-  if (!has_machine_type(type.dtype)) throw NotCompiled{"a number of type " + std::string(graph::name_of(type.dtype))};
+  if (v->wrap != Wrap::PyFloat && v->wrap != Wrap::NumpyScalar && v->wrap != Wrap::PyComplex) return object;
+  const bool is_complex = type.dtype == graph::DType::C128;
+  if (!is_complex && !has_machine_type(type.dtype))
+    throw NotCompiled{"a number of type " + std::string(graph::name_of(type.dtype))};
   const std::vector<graph::ValueId>& params = session_.graph().params();
   const auto at = std::find(params.begin(), params.end(), v->id) - params.begin();
+  if (at == static_cast<std::ptrdiff_t>(params.size())) throw NotCompiled{"a number that is computed"};
   cfg::Node n;
   n.op = cfg::Op::Load;
   n.mem = mem_of(type.dtype);
   n.type = cfg::type_of(n.mem);
   n.args[0] = input(cfg::Op::Pointer, at);
+  if (is_complex) {
+    n.mem = cfg::Mem::F64;
+    n.type = cfg::Type::F64;
+  }
   const cfg::Id loaded = at_entry(n);
+  if (is_complex) {
+    n.imm = sizeof(double);
+    return of_complex(loaded, at_entry(n), v->wrap != Wrap::PyComplex);
+  }
   return v->wrap == Wrap::PyFloat ? of_float(loaded) : of_scalar(loaded, type.dtype);
 }
 
@@ -128,7 +141,7 @@ Typed LoopTranslator::known(Typed v) {
     if (at->second.kind != Kind::Object) return at->second;
   } else {
     Typed made = of_value(value);
-    if (made.is_number()) made.origin = ++origins_;
+    if (made.is_single()) made.origin = ++origins_;
     known_.emplace(value, made);
     if (made.kind != Kind::Object) return made;
   }
@@ -153,7 +166,8 @@ const Typed* LoopTranslator::array_of(const Typed& v) {
   Typed& made = known_[v.value];
   if (made.kind == Kind::View) return &made;
   const graph::Type& type = session_.graph().type(v.value->id);
-  if (!has_machine_type(type.dtype)) throw NotCompiled{"an array of " + std::string(graph::name_of(type.dtype))};
+  if (!has_machine_type(type.dtype) && type.dtype != graph::DType::C128)
+    throw NotCompiled{"an array of " + std::string(graph::name_of(type.dtype))};
   const std::vector<graph::ValueId>& params = session_.graph().params();
   const auto at = std::find(params.begin(), params.end(), v.value->id) - params.begin();
   if (at == static_cast<std::ptrdiff_t>(params.size())) throw NotCompiled{"an array that is computed"};

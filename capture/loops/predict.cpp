@@ -62,7 +62,12 @@ Typed LoopTranslator::imagined(Value* v) {
     case ValueKind::Array: {
       const graph::DType dtype = imagined_graph_->type(v->id).dtype;
       const int rank = imagined_graph_->type(v->id).rank();
-      if (v->which != graph::kNoValue || v->partial || dtype == graph::DType::F16 || graph::is_complex(dtype)) break;
+      if (v->which != graph::kNoValue || v->partial || dtype == graph::DType::F16 || dtype == graph::DType::C64) break;
+      const bool is_complex = dtype == graph::DType::C128;
+      if (is_complex && (v->wrap == Wrap::PyComplex || v->wrap == Wrap::NumpyScalar)) {
+        const cfg::Id real = unknown(cfg::Type::F64);
+        return of_complex(real, unknown(cfg::Type::F64), v->wrap == Wrap::NumpyScalar);
+      }
       const cfg::Type type = dtype == graph::DType::F64   ? cfg::Type::F64
                              : dtype == graph::DType::F32 ? cfg::Type::F32
                                                           : cfg::Type::I64;

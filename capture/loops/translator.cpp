@@ -84,6 +84,12 @@ LoopTranslator::LoopTranslator(const CaptureRequest& request)
   for (int k = 0; k < request.view->local_count(); ++k) varied_.names.insert(text_of(request.view->local_name(k)));
 }
 
+LoopTranslator::LoopTranslator(const CaptureRequest& request, Kind result) : LoopTranslator(request) {
+  is_recursion_ = true;
+  result_ = result;
+  last_ = static_cast<uint32_t>(request.view->instrs().size() - 1);
+}
+
 LoopTranslator::~LoopTranslator() = default;
 
 void LoopTranslator::give_up(std::string why) const { throw GivenUp{std::move(why)}; }
@@ -200,7 +206,8 @@ void LoopTranslator::take_checkpoint(bool required) {
       return std::all_of(all.begin(), all.end(), [&](const Typed& v) { return can_make(v); });
     };
     if (f.view->instrs()[f.pc].boundary && makes(f.stack) && makes(f.locals)) {
-      state_.checkpoint = std::make_shared<Checkpoint>(Checkpoint{f.pc, f.locals, f.stack, -1, ++checkpoints_});
+      state_.checkpoint =
+          std::make_shared<Checkpoint>(Checkpoint{f.pc, f.locals, f.stack, state_.attributes, -1, ++checkpoints_});
       return;
     }
   }
@@ -242,6 +249,8 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
     case Kind::Bool: o.kind = Made::Bool; break;
     case Kind::Float: o.kind = Made::Float; break;
     case Kind::Scalar: o.kind = Made::Scalar; break;
+    case Kind::Complex: o.kind = Made::Complex; break;
+    case Kind::ComplexScalar: o.kind = Made::ComplexScalar; break;
     case Kind::View:
       o.kind = Made::View;
       o.index = v.array;
@@ -288,6 +297,9 @@ uint32_t LoopTranslator::exit_at(Checkpoint& c, std::string why) {
     stored_[k] = true;
     exit.locals.emplace_back(static_cast<int>(k), object_of(exit, values, made, v));
   }
+  for (const auto& [key, attribute] : c.attributes)
+    exit.attributes.push_back(
+        {fetched(key.first->source), attribute.name, object_of(exit, values, made, attribute.value)});
   bool same_so_far = true;
   for (std::size_t k = 0; k < c.stack.size(); ++k) {
     const Typed& v = c.stack[k];
@@ -377,6 +389,10 @@ std::string LoopTranslator::key_of(const State& state) const {
     for (const Typed& v : f.stack) append_key(key, v, origins);
     key += ";";
   }
+  for (const auto& [of, attribute] : state.attributes) {
+    key += std::to_string(reinterpret_cast<uintptr_t>(of.first)) + "." + of.second + ":";
+    append_key(key, attribute.value, origins);
+  }
   key += std::to_string(state.checkpoint ? state.checkpoint->number : 0);
   return key;
 }
@@ -410,6 +426,10 @@ cfg::Edge LoopTranslator::edge_to(State state) {
       for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
         for (Typed& v : *all)
           for_each_part(v, [&](Typed& part) { visit(part, part.origin == 0 || seen.insert(part.origin).second); });
+    for (auto& [key, attribute] : state.attributes) {
+      Typed& v = attribute.value;
+      visit(v, v.origin == 0 || seen.insert(v.origin).second);
+    }
   };
   std::map<int64_t, std::vector<cfg::Id>> values;
   for_each([&](Typed& part, bool alone) {
@@ -611,8 +631,13 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::LoadAttr: push(get_attr(pop_known(), f.view->name(i.arg))); return next();
+    case Opcode::StoreAttr: {
+      const Typed of = pop_known(), value = pop_known();
+      store_attribute(of, f.view->name(i.arg), value);
+      return next();
+    }
     case Opcode::LoadMethod: {
-      if (load_append(frame().stack.back(), f.view->name(i.arg))) return next();
+      if (load_method(frame().stack.back(), f.view->name(i.arg))) return next();
       Typed v = get_attr(pop_known(), f.view->name(i.arg));
       Typed null;
       null.kind = Kind::Null;
@@ -715,8 +740,12 @@ void LoopTranslator::step(const Instr& i) {
         default: return for_iter(i);
       }
     case Opcode::Call: return do_call(i);
-    case Opcode::ReturnValue: return do_return(pop());
-    case Opcode::ReturnConst: return do_return(literal(f.view->constant(i.arg)));
+    case Opcode::ReturnValue:
+      if (is_recursion_ && state_.frames.size() == 1) return return_from_recursion(known(f.stack.back()));
+      return do_return(pop());
+    case Opcode::ReturnConst:
+      if (is_recursion_ && state_.frames.size() == 1) return return_from_recursion(literal(f.view->constant(i.arg)));
+      return do_return(literal(f.view->constant(i.arg)));
     default: throw NotCompiled{"the instruction " + std::string(name_of(i.op))};
   }
 }
@@ -847,8 +876,9 @@ void LoopTranslator::enter(State& state) {
     }
     Typed v = object(o, slot_source(SourceKind::Local, k, text_of(view.local_name(k))), k);
     // One version of the loop, not one for its first round and one for the others.
-    if (assigned[static_cast<std::size_t>(k)] && (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o)))
-      if (Typed number = known(v); number.is_number()) v = std::move(number);
+    if (assigned[static_cast<std::size_t>(k)] &&
+        (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o)))
+      if (Typed number = known(v); number.is_single()) v = std::move(number);
     f.locals.push_back(std::move(v));
   }
   for (int k = 0; k < request_.frame.depth; ++k) {
@@ -938,12 +968,17 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   State start;
   try {
     enter(start);
+    if (is_recursion_) enter_recursion(start);
   } catch (const NotCompiled& reason) {
     return stays(reason.why, 0);
   }
   if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
-  if (!goes_round()) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
+  if (is_recursion_) {
+    if (std::string why = finish_recursion(); !why.empty()) return stays(std::move(why), first_line_);
+  } else if (!goes_round()) {
+    return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
+  }
   for (uint32_t i = head_; i <= last_; ++i) {
     const int line = instrs[i].line;
     if (line <= 0) continue;

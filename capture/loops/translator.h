@@ -17,6 +17,7 @@
 #include "capture/executor.h"
 #include "capture/loops/loop_program.h"
 #include "capture/loops/prediction.h"
+#include "capture/loops/recursion.h"
 #include "capture/region.h"
 
 namespace framejit::capture {
@@ -31,6 +32,8 @@ struct Typed {
     Bool,
     Float,
     Scalar,
+    Complex,
+    ComplexScalar,
     View,
     Range,
     RangeIterator,
@@ -56,8 +59,10 @@ struct Typed {
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
   }
+  bool is_complex() const { return kind == Kind::Complex || kind == Kind::ComplexScalar; }
+  bool is_single() const { return is_number() || is_complex(); }
   /// Made by the loop, or a number: variables that hold one of these must hold one object at an exit.
-  bool has_identity() const { return is_number() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range; }
+  bool has_identity() const { return is_single() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range; }
   /// An array, or what may be one.
   bool is_array() const;
   bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
@@ -69,12 +74,16 @@ struct Typed {
 class LoopTranslator {
  public:
   explicit LoopTranslator(const CaptureRequest& request);
+  /// Of a function that calls itself, from its start on; `result`: what it gives, Unbound if that is not known.
+  LoopTranslator(const CaptureRequest& request, Typed::Kind result);
   ~LoopTranslator();
 
   /// The region, or why the loop stays bytecode.
   Expected<std::shared_ptr<Region>, Break> run();
   /// Would the loop at which a capture has arrived be compiled? `graph`: that of the capture.
   bool would_compile(const SymbolicFrame& from, const graph::Graph& graph);
+  /// What the function gives where it does not call itself; nothing if that has several types.
+  std::optional<Typed::Kind> result_of_recursion() const;
   /// Why not: the first thing that it does not compile.
   const std::string& reason() const { return given_up_.empty() ? first_why_ : given_up_; }
 
@@ -85,14 +94,22 @@ class LoopTranslator {
     uint32_t pc = 0;
     std::vector<Typed> locals, stack;
   };
+  /// Attributes of existing instances that the loop has stored.
+  struct Attribute {
+    Typed value;
+    Ref<> name;
+  };
+  using Attributes = std::map<std::pair<Value*, std::string>, Attribute>;
   struct Checkpoint {
     uint32_t pc;
     std::vector<Typed> locals, stack;
+    Attributes attributes;
     int exit = -1;
     int number = 0;
   };
   struct State {
     std::vector<Frame> frames;
+    Attributes attributes;
     std::shared_ptr<Checkpoint> checkpoint;
   };
   struct Given {
@@ -175,6 +192,33 @@ class LoopTranslator {
   cfg::Id as_f64(const Typed& v);
   cfg::Id settled(cfg::Id id);
 
+  // loop_attributes.cpp
+  std::optional<Typed> stored_attribute(const Typed& v, PyObject* name);
+  void store_attribute(const Typed& v, PyObject* name, const Typed& value);
+  void keep_apart(const Value* from, const std::string& name,
+                  const std::vector<std::pair<Value*, std::string>>& others);
+
+  // recursion.cpp
+  void enter_recursion(const State& state);
+  bool is_itself(Value* function, const std::vector<Typed>& args) const;
+  Typed call_itself(Value* function, const std::vector<Typed>& args);
+  void return_from_recursion(const Typed& v);
+  std::string finish_recursion();
+
+  // loop_complex.cpp
+  static Typed of_complex(cfg::Id real, cfg::Id imaginary, bool of_numpy);
+  Typed as_complex(const Typed& v);
+  Typed complex_result(cfg::Id real, cfg::Id imaginary, bool of_numpy, bool may_recover);
+  Typed complex_product(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_quotient(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_power(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_binary(int op, const Typed& a, const Typed& b);
+  Typed complex_unary(Opcode op, const Typed& v);
+  Typed complex_compare(int op, const Typed& a, const Typed& b);
+  Typed complex_part(const Typed& v, const std::string& name);
+  Typed complex_length(const Typed& v);
+  Typed make_complex(const std::vector<Typed>& args);
+
   // loop_operators.cpp
   Typed binary(int nb, const Typed& a, const Typed& b);
   Typed int_binary(int op, const Typed& a, const Typed& b);
@@ -200,7 +244,9 @@ class LoopTranslator {
   void choose(PyObject* callable, const std::vector<Typed>& args);
   Typed call_math(const char* name, std::vector<Typed>& args);
   std::optional<Typed> call_numpy(PyObject* callable, std::vector<Typed>& args);
+  std::optional<Typed> call_scalar_loop(PyObject* callable, const std::vector<Typed>& args);
   void enter_function(Value* function, std::vector<Typed> args);
+  void guard_code(Value* function);
   void do_return(Typed v);
   Typed get_attr(const Typed& v, PyObject* name);
   void get_iter();
@@ -212,7 +258,7 @@ class LoopTranslator {
   void set_range(cfg::Id iterator, cfg::Id next, cfg::Id left);
   void store(cfg::Id object, int offset, cfg::Id value);
   void give_back(const Typed& v);
-  bool load_append(const Typed& v, PyObject* name);
+  bool load_method(const Typed& v, PyObject* name);
   void append(const Typed& list, const Typed& item);
 
   const CaptureRequest& request_;
@@ -248,12 +294,20 @@ class LoopTranslator {
   uint64_t steps_ = 0;
   int checkpoints_ = 0;
   int64_t origins_ = 0;
+  std::vector<std::pair<Value*, std::string>> read_attributes_, stored_attributes_;  // at any place
+  bool is_recursion_ = false, recurses_ = false;
+  Typed::Kind result_ = Typed::Kind::Unbound;  // of a recursion
+  std::vector<Typed::Kind> parameters_, results_;
   std::unordered_map<PyObject*, Typed> literals_;  // of the code's constants, which live as long as it
 };
 
 /// A nest of loops that begins at the request's entry, the head of a loop, as a region that runs as one function of
 /// machine code.
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
+/// A function that calls itself, from the request's entry, the first instruction that may be left, on.
+Expected<std::shared_ptr<Region>, Break> capture_recursion(const CaptureRequest& request);
+/// Does the function call itself by its global name, with few arguments?
+bool may_recurse(const CaptureRequest& request);
 /// How many rounds the loop whose head a frame stands at has before it, if an iterator tells; else -1.
 int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live);
 /// Is the instruction the head of a loop?

@@ -26,6 +26,9 @@ inline void set_argument(PyCodeObject* code, uint32_t unit, uint8_t argument) {
   _PyCode_CODE(code)[unit].op.arg = argument;
 }
 
+/// Has the interpreter put its own instructions into the code? It does so when the code is made.
+inline bool is_prepared(PyCodeObject*) { return true; }
+
 inline Py_ssize_t request_extra_index(freefunc free) { return PyUnstable_Eval_RequestCodeExtraIndex(free); }
 inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {
   return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), index, value) == 0;
@@ -33,14 +36,14 @@ inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {
 
 /// A code object with the layout, names and flags of `code`, without the audit event of code.replace().
 inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject* linetable, PyObject* exceptiontable,
-                               PyObject* consts, int stacksize, int flags) {
-  const auto names = Ref<>::steal(PyCode_GetVarnames(code));
+                               PyObject* consts, int stacksize, int flags, PyObject* names) {
+  const auto locals = Ref<>::steal(PyCode_GetVarnames(code));
   const auto free = Ref<>::steal(PyCode_GetFreevars(code));
   const auto cells = Ref<>::steal(PyCode_GetCellvars(code));
-  if (!names || !free || !cells) return nullptr;
+  if (!locals || !free || !cells) return nullptr;
   PyCodeObject* made = PyUnstable_Code_NewWithPosOnlyArgs(
       code->co_argcount, code->co_posonlyargcount, code->co_kwonlyargcount, code->co_nlocals, stacksize, flags,
-      bytecode, consts, code->co_names, names.get(), free.get(), cells.get(), code->co_filename, code->co_name,
+      bytecode, consts, names, locals.get(), free.get(), cells.get(), code->co_filename, code->co_name,
       code->co_qualname, code->co_firstlineno, linetable, exceptiontable);
   if (!made) return nullptr;
   if (made->co_nlocalsplus != code->co_nlocalsplus) {

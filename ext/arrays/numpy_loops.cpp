@@ -3,6 +3,9 @@
 // pointers.
 #include "ext/arrays/numpy_loops.h"
 
+#include <map>
+#include <utility>
+
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/promotion.h"
 
@@ -19,6 +22,43 @@ codegen::HostLoop host_loop(graph::Op op, graph::DType operand, graph::DType res
       return {ufunc->functions[loop], ufunc->data ? const_cast<void*>(ufunc->data[loop]) : nullptr};
   }
   return {};
+}
+
+namespace {
+
+bool is_of_numpy(PyUFuncObject* ufunc) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+  return ufunc->name && module && PyModule_Check(module) &&
+         PyDict_GetItemString(PyModule_GetDict(module), ufunc->name) == reinterpret_cast<PyObject*>(ufunc);
+}
+
+bool has_loop_of_ints(const PyUFuncObject* ufunc) {
+  for (int loop = 0; loop < ufunc->ntypes; ++loop)
+    if (PyTypeNum_ISINTEGER(ufunc->types[loop * ufunc->nargs])) return true;
+  return false;
+}
+
+}  // namespace
+
+const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints) {
+  if (!PyObject_TypeCheck(callable, &PyUFunc_Type)) return nullptr;
+  auto* ufunc = reinterpret_cast<PyUFuncObject*>(callable);
+  if (ufunc->nin != count || ufunc->nout != 1 || !ufunc->functions || ufunc->core_enabled || !is_of_numpy(ufunc) ||
+      (of_ints && has_loop_of_ints(ufunc)))
+    return nullptr;
+  static auto* const known = new std::map<PyObject*, capture::ScalarLoop>;
+  if (const auto at = known->find(callable); at != known->end()) return &at->second;
+  for (int loop = 0; loop < ufunc->ntypes; ++loop) {
+    const char* types = ufunc->types + loop * ufunc->nargs;
+    const char result = types[count];
+    if (types[0] != NPY_DOUBLE || types[count - 1] != NPY_DOUBLE || !ufunc->functions[loop] ||
+        (result != NPY_DOUBLE && result != NPY_BOOL))
+      continue;
+    void* data = ufunc->data ? const_cast<void*>(ufunc->data[loop]) : nullptr;
+    return &known->emplace(Py_NewRef(callable), capture::ScalarLoop{ufunc->functions[loop], data, result == NPY_BOOL})
+                .first->second;
+  }
+  return nullptr;
 }
 
 }  // namespace framejit::ext

@@ -9,6 +9,7 @@
 #include "capture/python_names.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/numpy_implementation.h"
+#include "ext/arrays/numpy_loops.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/dispatch/callees.h"
 #include "ext/dispatch/diagnostics.h"
@@ -36,6 +37,7 @@ constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
 constexpr int kPassBy = 60;  // the next call that is looked at is the 61st: others that come by turns have theirs too
 constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
 constexpr int64_t kFewHits = 3;
+constexpr int64_t kTriesAsleep = 64;  // calls of spliced code, before a function in which nothing was compiled sleeps
 constexpr std::size_t kMostFailedKinds = 16;
 
 std::string text_of(PyObject* text) {
@@ -457,6 +459,12 @@ bool CodeState::waits_for_loop(const Place& place, uint32_t site, const FrameVie
   return false;
 }
 
+/// Is the instruction the first one that a region may begin with?
+bool CodeState::is_function_start(uint32_t instr) {
+  const std::span<const capture::Instr> instrs = view()->instrs();
+  return instr > 0 && instrs[instr - 1].op == capture::Opcode::Resume && instrs[instr - 1].arg == 0;
+}
+
 /// NumPy 1 has other types for its scalars beside Python numbers.
 bool CodeState::compiles_loops() const {
   return !settings_.fullgraph && !settings_.quiet && numpy_version().major >= 2;
@@ -517,6 +525,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   request.options.unwrap = unwrap_function;
   request.options.polyfill = polyfill_of;
   request.options.implementation = numpy_implementation;
+  request.options.scalar_loop = scalar_loop;
   request.options.leave_alone = is_disabled;
   request.options.loops = compiles_loops();
   request.bytecode_loops = &bytecode_loops_;
@@ -566,6 +575,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       loop_reasons_[instr] = loop.error().detail;
     }
   }
+  if (!whole && !outcome.region && compiles_loops() && is_function_start(instr) && capture::may_recurse(request))
+    if (auto recursion = capture::capture_recursion(request)) outcome.region = std::move(*recursion);
   if (!outcome.region) outcome = capture::capture(request);
   if (settings_.o1 && !o1 && outcome.region && !outcome.region->loop && gains_much(*outcome.region)) {
     request.options.o1 = o1 = true;
@@ -638,10 +649,7 @@ void CodeState::note_callees(const std::vector<Ref<PyCodeObject>>& reached) {
 
 bool CodeState::has_callees() const { return callees_ && callees_->any_awake(); }
 
-bool CodeState::is_asleep() const {
-  constexpr int64_t kTries = 64;
-  return broke_ && !compiled_ && (unsplicable_ || spliced_calls_ > kTries);
-}
+bool CodeState::is_asleep() const { return broke_ && !compiled_ && (unsplicable_ || spliced_calls_ > kTriesAsleep); }
 
 std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_->states() : std::vector<CodeState*>{}; }
 
@@ -757,7 +765,15 @@ PyCodeObject* CodeState::replacement() {
   if (!spliced_) return nullptr;
   const int64_t n = ++spliced_calls_;
   if (n == 4 || n == 64 || n == 1024) wake_sites();
-  return settings_.stress.rewrite || dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
+  return settings_.stress.rewrite || !has_nothing_awake() ? spliced_->code() : nullptr;
+}
+
+/// Are all sites dormant that calls come by? Others are given a call now and then.
+bool CodeState::has_nothing_awake() const {
+  if (dormant_ == spliced_->sites().size()) return true;
+  if (compiled_ || !compares() || spliced_calls_ <= kTriesAsleep || spliced_calls_ % 2 == 0) return false;
+  return std::all_of(spliced_->sites().begin(), spliced_->sites().end(),
+                     [this](uint32_t site) { return sites_[site]->dormant || sites_[site]->visits == 0; });
 }
 
 void CodeState::wake_sites() {

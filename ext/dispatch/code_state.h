@@ -213,6 +213,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool is_call_over_budget();
   void note_element_loops();
   bool compiles_loops() const;
+  bool is_function_start(uint32_t instr);
   bool is_hot(const Place& place, uint32_t head, const capture::FrameView& frame);
   bool waits_for_loop(const Place& place, uint32_t site, const capture::FrameView& frame);
   /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
@@ -250,6 +251,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void wake_sites();
   void keep_error();
   bool starts_broken() const;
+  bool has_nothing_awake() const;
   std::string name() const;
 
   PyCodeObject* code_;

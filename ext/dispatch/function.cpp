@@ -7,6 +7,7 @@
 #include <new>
 
 #include "capture/hook.h"
+#include "capture/py/c_stack.h"
 #include "capture/python_names.h"
 #include "ext/dispatch/diagnostics.h"
 #include "ext/dispatch/function_report.h"
@@ -29,13 +30,43 @@ constexpr int kSlotsOnStack = 24;
 
 FunctionObject* as_function(PyObject* self) { return reinterpret_cast<FunctionObject*>(self); }
 
+PyObject* call_python(PyFunctionObject* function, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  return function->vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames);
+}
+
+/// The call is left to the interpreter.
+PyObject* call_direct(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  if (!f->direct.is_there()) return call_python(f->function, args, nargsf, kwnames);
+  const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(f->direct.get(f));
+  return call_python(held.get(), args, nargsf, kwnames);
+}
+
+/// Deep in a recursion: calls between marked functions take no more of the C stack, and nothing is compiled.
+[[gnu::noinline, gnu::cold]] PyObject* call_on_low_stack(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
+                                                         PyObject* kwnames) {
+  if (capture::py::stack_is_critical()) {
+    PyErr_Format(PyExc_RecursionError, "maximum recursion depth exceeded: no C stack is left for a call of %U()",
+                 f->function->func_qualname);
+    return nullptr;
+  }
+  try {
+    f->direct.prepare(f);
+  } catch (const std::exception&) {
+    return call_python(f->function, args, nargsf, kwnames);
+  }
+  return call_direct(f, args, nargsf, kwnames);
+}
+
 PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
-  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+  if (capture::py::stack_is_low()) [[unlikely]]
+    return call_on_low_stack(f, args, nargsf, kwnames);
+  return call_python(f->function, args, nargsf, kwnames);
 }
 
 /// The function got another __code__: what was compiled for the old one is of no use.
 [[gnu::noinline]] void renew(FunctionObject* f) {
   JitSettings settings = f->state->settings();
+  f->direct.reset();
   SplicedFunction old = std::move(f->spliced);
   std::shared_ptr<CodeState> old_state = std::exchange(
       f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
@@ -46,6 +77,8 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
 /// No entry fits. Compiles one, or runs spliced code, or the user's own.
 [[gnu::noinline]] PyObject* call_missed(FunctionObject* f, PyObject* const* slots, PyObject* const* args,
                                         std::size_t nargsf, PyObject* kwnames) {
+  if (capture::py::stack_is_low()) [[unlikely]]
+    return call_on_low_stack(f, args, nargsf, kwnames);
   const std::shared_ptr<CodeState> state = f->state;
   if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
   if (state->wants_capture()) {
@@ -62,11 +95,15 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   const bool callees = state->has_callees();
   if (!spliced && !callees) {
     state->note_idle();
-    return call_original(f, args, nargsf, kwnames);
+    f->direct.prepare(f);
+    return call_direct(f, args, nargsf, kwnames);
   }
   const Side side = state->begin_call(slots);
   const EndOfCall end{state.get()};
-  if (side == Side::Bytecode) return call_original(f, args, nargsf, kwnames);
+  if (side == Side::Bytecode) {
+    if (*state->why_given_up()) f->direct.prepare(f);
+    return call_direct(f, args, nargsf, kwnames);
+  }
   const capture::ReachScope scope(state->reach());
   if (callees) capture::ReachScope::want_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
@@ -136,8 +173,10 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   ++stats.frames_marked;
-  if (f->state->passes_by())
-    return f->function->vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+  if (f->state->passes_by()) {
+    if (f->direct.is_there()) return call_direct(f, args, nargsf, kwnames);
+    return call_original(f, args, nargsf, kwnames);
+  }
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]
     renew(f);
@@ -195,6 +234,8 @@ PyObject* function_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
       std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), parsed));
   if (f->state->gain()) f->vectorcall = vectorcall_measured;
   new (&f->spliced) SplicedFunction();
+  new (&f->direct) DirectFunction();
+  for (PyObject*& slot : f->direct_slots) slot = self.get();
   f->settings = PyDict_Copy(settings);
   f->dict = f->function->func_dict ? PyDict_Copy(f->function->func_dict) : PyDict_New();
   if (!f->settings || !f->dict) return nullptr;
@@ -211,6 +252,7 @@ int function_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(f->settings);
   Py_VISIT(f->dict);
   Py_VISIT(reinterpret_cast<PyObject*>(f->spliced.function.get()));
+  if (const int result = f->direct.traverse(visit, arg)) return result;
   return f->state ? f->state->traverse(visit, arg) : 0;
 }
 
@@ -218,6 +260,7 @@ int function_clear(PyObject* self) {
   FunctionObject* f = as_function(self);
   if (f->state) f->state->clear();
   f->spliced.function.reset();
+  f->direct.reset();
   Py_CLEAR(f->dict);
   Py_CLEAR(f->settings);
   return 0;  // the function itself stays: a call that goes on needs it; it is an edge of no cycle that stays closed
@@ -228,6 +271,7 @@ void function_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   if (f->weakrefs) PyObject_ClearWeakRefs(self);
+  f->direct.~DirectFunction();
   f->spliced.~SplicedFunction();
   f->state.~shared_ptr();
   Py_CLEAR(f->dict);
@@ -366,8 +410,6 @@ void SplicedFunction::reset() {
   state.reset();
 }
 
-namespace {
-
 bool follow(PyFunctionObject* copy, PyFunctionObject* original) {
   auto* function = reinterpret_cast<PyObject*>(copy);
   auto or_none = [](PyObject* object) { return object ? object : Py_None; };
@@ -379,8 +421,6 @@ bool follow(PyFunctionObject* copy, PyFunctionObject* original) {
     return false;
   return true;
 }
-
-}  // namespace
 
 PyFunctionObject* SplicedFunction::get(const std::shared_ptr<CodeState>& of, PyFunctionObject* original) {
   if (of->needs_splicing()) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "ext/dispatch/code_state.h"
+#include "ext/dispatch/direct_function.h"
 
 namespace framejit::ext {
 
@@ -32,8 +33,12 @@ struct FunctionObject {
   PyObject* weakrefs;
   std::shared_ptr<CodeState> state;
   SplicedFunction spliced;
+  DirectFunction direct;
+  PyObject* direct_slots[kMostDirectArguments + 1];  // by number of arguments: what direct calls call; not owned
 };
 
 PyTypeObject* function_type();
+/// Gives the copy of a function the defaults that the function has now. False: an exception is set.
+bool follow(PyFunctionObject* copy, PyFunctionObject* original);
 
 }  // namespace framejit::ext

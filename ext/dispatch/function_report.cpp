@@ -35,6 +35,12 @@ Ref<> guard_list(const Entry& entry) {
   return list;
 }
 
+std::string kind_of(const Entry& entry, int site) {
+  if (site < 0) return "function";
+  if (!entry.loop()) return "region";
+  return entry.region().loop->recursion ? "recursion" : "loop";
+}
+
 /// One compiled entry. `site`: -1 for a whole call; `why_given_up`: the function as a whole, "": it is not.
 Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up) {
   const capture::Region& region = entry.region();
@@ -59,9 +65,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
     if (!kernels || PyList_Append(kernels.get(), k.get()) < 0) return {};
   }
   Record r;
-  r.put("kind", std::string(site < 0      ? "function"
-                            : region.loop ? "loop"
-                                          : "region"))
+  r.put("kind", kind_of(entry, site))
       .put("first_line", static_cast<int64_t>(region.loop ? region.loop->line : instrs[region.entry].line))
       .put("last_line", static_cast<int64_t>(region.loop ? region.loop->last_line : instrs[region.exit].line))
       .put("exits", exits.get())
@@ -87,9 +91,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
 PyObject* function_cache_entries(PyObject* self, PyObject*) {
   return list_of_entries(self, [](const Entry& entry, int site) {
     Record r;
-    r.put("kind", std::string(site < 0       ? "function"
-                              : entry.loop() ? "loop"
-                                             : "region"))
+    r.put("kind", kind_of(entry, site))
         .put("line", static_cast<int64_t>(entry.region().view->instrs()[entry.region().entry].line))
         .put("guards", guard_list(entry).get())
         .put("hits", entry.hits())
@@ -102,6 +104,7 @@ PyObject* function_cache_entries(PyObject* self, PyObject*) {
 
 PyObject* function_cache_clear(PyObject* self, PyObject*) {
   state_of(self).clear();
+  reinterpret_cast<FunctionObject*>(self)->direct.reset();
   Py_RETURN_NONE;
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "capture/loops/recursion.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 #include "codegen/emit_cfg.h"
@@ -96,6 +97,10 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
     case Kind::Bool: return Ref<>::share(v[0] ? Py_True : Py_False);
     case Kind::Float: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[0])));
     case Kind::Scalar: return Ref<>::steal(PyArray_Scalar(const_cast<int64_t*>(v), descr_of(o.dtype), nullptr));
+    case Kind::Complex:
+      return Ref<>::steal(PyComplex_FromDoubles(std::bit_cast<double>(v[0]), std::bit_cast<double>(v[1])));
+    case Kind::ComplexScalar:
+      return Ref<>::steal(PyArray_Scalar(const_cast<int64_t*>(v), descr_of(graph::DType::C128), nullptr));
     case Kind::View: {
       PyObject* base = fetched(o.index, m);
       npy_intp dims[kMostRank], strides[kMostRank];
@@ -182,9 +187,14 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(code_.entry(0)));
   const int64_t start = left_early_ < 4 * kFewExits ? now_ns() : 0;
-  const int64_t number = interpreted_ ? cfg::interpret(program_->cfg, {m.symbols, m.params, objects}, values, INT64_MAX)
-                                      : kernel(m.symbols, m.params, objects, values, capture::eval_breaker_byte());
+  const unsigned char* poll = capture::eval_breaker_byte();
+  const cfg::Inputs inputs{m.symbols, m.params, objects};
+  const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
+                                                                        inputs, values, poll, capture::recursion_left())
+                         : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)
+                                             : kernel(m.symbols, m.params, objects, values, poll);
   runtime::clear_fp_flags();
+  if (program_->recursion) recursive_calls_ += program_->recursion->calls();
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
@@ -219,6 +229,10 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
         Py_DECREF(make(exit.stack[i]));
       update.stack.push_back(nullptr);
     }
+  }
+  for (const LoopExit::Attribute& attribute : exit.attributes) {
+    const Ref<> value = Ref<>::steal(make(attribute.object));
+    complete = complete && PyObject_GenericSetAttr(fetched(attribute.of, m), attribute.name.get(), value.get()) == 0;
   }
   return complete;
 }

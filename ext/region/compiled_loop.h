@@ -24,8 +24,9 @@ class CompiledLoop {
   /// then; an exception is set.
   bool run(const Matched& m, capture::FrameUpdate& update);
 
-  /// Is it left in its middle so often that it gains nothing?
+  /// Is it left in its middle so often, or does it call itself so seldom, that it gains nothing?
   bool is_hopeless() const {
+    if (program_->recursion) return runs() > kFewRecursions && recursive_calls_ < kWorthEntering * runs();
     return left_early_ > kFewExits && left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
   }
   const std::string& listing() const { return listing_; }
@@ -35,6 +36,8 @@ class CompiledLoop {
 
  private:
   static constexpr int64_t kFewExits = 256;
+  static constexpr int64_t kFewRecursions = 32;
+  static constexpr int64_t kWorthEntering = 8;  // calls that cost the interpreter more than an entry does
 
   capture::Ref<> object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
                         std::vector<capture::Ref<>>& made) const;
@@ -50,6 +53,7 @@ class CompiledLoop {
   std::size_t most_values_ = 0;
   bool interpreted_ = false;  // runs go through the reference interpreter (stress)
   std::vector<int64_t> taken_;
+  int64_t recursive_calls_ = 0;  // of runs that came to a result
   int64_t finished_ = 0, left_early_ = 0, long_rounds_ = 0;
 };
 

@@ -97,14 +97,18 @@ bool overflows(Op op, int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &out);
 }
 
+template <class Result, class Operand>
+Result call_as(const Function& f, const int64_t* a) {
+  const auto at = [a](int i) { return std::bit_cast<Operand>(a[i]); };
+  if (f.operands == 1) return reinterpret_cast<Result (*)(Operand)>(f.address)(at(0));
+  if (f.operands == 2) return reinterpret_cast<Result (*)(Operand, Operand)>(f.address)(at(0), at(1));
+  return reinterpret_cast<Result (*)(Operand, Operand, Operand)>(f.address)(at(0), at(1), at(2));
+}
+
 int64_t call(const Function& f, const int64_t* a) {
-  if (f.operand == Type::I64)
-    return f.operands == 1 ? reinterpret_cast<int64_t (*)(int64_t)>(f.address)(a[0])
-                           : reinterpret_cast<int64_t (*)(int64_t, int64_t)>(f.address)(a[0], a[1]);
-  double out;
-  if (f.operands == 1) out = reinterpret_cast<double (*)(double)>(f.address)(f64(a[0]));
-  else out = reinterpret_cast<double (*)(double, double)>(f.address)(f64(a[0]), f64(a[1]));
-  return bits(out);
+  const bool of_ints = f.operand == Type::I64;
+  if (f.result == Type::I64) return of_ints ? call_as<int64_t, int64_t>(f, a) : call_as<int64_t, double>(f, a);
+  return bits(of_ints ? call_as<double, int64_t>(f, a) : call_as<double, double>(f, a));
 }
 
 int64_t truncated(double v) {

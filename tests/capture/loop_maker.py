@@ -35,8 +35,45 @@ class Box:
 """
 
 
+class Box:
+    """Numbers as attributes, and methods that store them."""
+
+    rate = 0.25
+
+    def __init__(self, p: Any, q: Any) -> None:
+        self.p, self.q, self.steps = p, q, 0
+
+    def step(self, by: Any) -> Any:
+        self.steps += 1
+        self.p = self.p * self.rate + by
+        return self.p
+
+    def half(self) -> Any:
+        return self.q / 2
+
+
+class Slots:
+    """The same in slots."""
+
+    __slots__ = ("p", "q", "steps")
+    rate = 3
+    __init__, step, half = Box.__init__, Box.step, Box.half
+
+
+class Watched(Box):
+    """One attribute is computed."""
+
+    @property
+    def q(self) -> Any:
+        return self.p + 1
+
+    @q.setter
+    def q(self, value: Any) -> None:
+        self.p = value
+
+
 class LoopMaker:
-    """One program: `main(a, b, m, n, x, k, l)` with vectors a and b, a matrix m, ints n and k, a number x and a list l."""
+    """One program: `main(a, b, m, n, x, k, l, o, r)` with vectors a and b, a matrix m, ints n and k, a number x, a list l and boxes o and r."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -45,6 +82,8 @@ class LoopMaker:
         self.over_held = False
         self.names = ["n", "x", "k", "s", "t"]
         self.indices: list[str] = []
+        self.is_complex = is_complex(seed)
+        self.has_boxes = seed % 4 == 1
 
     def pick(self, *options: str) -> str:
         return self.random.choice(options)
@@ -52,6 +91,8 @@ class LoopMaker:
     def number(self) -> str:
         if self.random.random() < 0.03:
             return f"({self.random.choice(LARGE)})"
+        if self.is_complex and self.random.random() < 0.3:
+            return self.pick("1j", "(1.5-0.5j)", "(-0.0+2j)", "0j", "complex(-0.0, -0.0)")
         value = self.random.choice(NUMBERS)
         return f'float("{value}")' if isinstance(value, float) and (value != value or abs(value) == float("inf")) else f"({value!r})"
 
@@ -64,15 +105,17 @@ class LoopMaker:
     def element(self) -> str:
         return self.pick(
             f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]",
-            f"l[{self.index()}]", *([f"o.a[{self.index()}]", f"o.l[{self.index()}]"] if self.random.random() < 0.3 else []),
+            f"l[{self.index()}]", *([f"h.a[{self.index()}]", f"h.l[{self.index()}]"] if self.random.random() < 0.3 else []),
         )  # fmt: skip
 
     def atom(self) -> str:
         roll = self.random.random()
         if roll < 0.35:
             return self.element()
+        if self.has_boxes and roll < 0.5:
+            return self.pick("o.p", "o.q", "r.p", "o.rate", "r.steps", "r.half()", "o.step(1)", f"r.step({self.random.choice(self.names)})")
         if roll < 0.8:
-            return self.random.choice([*self.names, *self.indices, *(["o.v"] if self.random.random() < 0.3 else [])])
+            return self.random.choice([*self.names, *self.indices, *(["h.v"] if self.random.random() < 0.3 else [])])
         return self.number()
 
     def expression(self, depth: int = 2) -> str:
@@ -86,6 +129,8 @@ class LoopMaker:
             if self.random.random() < 0.3:
                 return f"({p} {self.pick('**', '<<')} {self.pick('2', '3', 'k', '1', '-2')})"
             return f"({p} {self.pick('//', '%', '&', '|', '^', '>>')} {self.pick('2', '3', q, 'k', '1', '-2')})"
+        if self.is_complex and roll > 0.85:
+            return self.pick(f"abs({p})", f"({p}).real", f"({p}).imag", f"complex({p}, {q})", f"complex({p})", f"({p} ** 2)", f"({p} ** 3)")
         if roll < 0.72:
             return f"({p} if {self.condition()} else {q})"
         if roll < 0.76:
@@ -94,11 +139,16 @@ class LoopMaker:
             f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"int({p})", f"float({p})", f"math.sqrt({p})", f"math.sin({p})",
             f"helper({p}, {q})", f"second({p})", f"math.floor({p})", f"np.sqrt({p})", f"bool({p})", f"round({p})", f"math.exp({p})",
             f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", "len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE",
+            f"np.exp({p})", f"np.arctan2({p}, {q})", f"np.{self.pick('tanh', 'log', 'sin', 'square', 'isnan', 'sign')}({p})", f"np.{self.pick('power', 'fmod', 'hypot')}({p}, {q})",
             f"third({p}, {q})[0]", f"third({p})[1]", f"third({p}, 0)",
         )  # fmt: skip
 
     def condition(self) -> str:
         p, q = self.expression(1), self.expression(1)
+        if self.is_complex:
+            if self.random.random() < 0.3:
+                return f"{p} {self.pick('==', '!=')} {q}"
+            p, q = f"abs({p})", self.pick("1.5", "3", f"abs({q})")
         compared = f"{p} {self.pick('<', '<=', '==', '!=', '>', '>=')} {q}"
         roll = self.random.random()
         if roll < 0.7:
@@ -113,6 +163,8 @@ class LoopMaker:
         self.lines.append("    " * indent + line)
 
     def statement(self, indent: int, depth: int) -> None:
+        if self.has_boxes and self.random.random() < 0.2:
+            return self.emit(indent, f"{self.pick('o.p', 'r.p', 'o.q', 'r.q')} {self.pick('=', '+=', '*=')} {self.expression(1)}")
         roll = self.random.random()
         if roll < 0.28:
             name = self.pick("s", "t", "s", "u", "x")
@@ -142,15 +194,18 @@ class LoopMaker:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "o.v = s", "o.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "h.v = s", "h.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
     def round(self, indent: int, depth: int) -> None:
         """Keeps ints from becoming ever longer."""
         for name in "stx":
-            self.emit(indent, f"if {name} > 10**30 or {name} < -(10**30):")
+            self.emit(indent, f"if abs({name}) > 1e30:" if self.is_complex else f"if {name} > 10**30 or {name} < -(10**30):")
             self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
+        for name in ("o.p", "r.p", "o.q", "r.q") if self.has_boxes else ():
+            self.emit(indent, f"if abs({name}) > 1e30:")
+            self.emit(indent + 1, f"{name} = 1.5")
         self.block(indent, depth)
 
     def block(self, indent: int, depth: int, most: int = 4) -> None:
@@ -203,18 +258,22 @@ class LoopMaker:
         self.names, self.over_held = known, within
 
     def program(self) -> str:
-        self.emit(0, "def main(a, b, m, n, x, k, l):")
+        self.emit(0, "def main(a, b, m, n, x, k, l, o, r):")
         self.emit(1, "log = []")
         self.emit(1, "p = q = row = None")
-        self.emit(1, "o = Box()")
-        self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
-        self.emit(1, f"o.v, o.a, o.l = {self.pick('x', 't', '0.5', '3')}, a, l")
+        self.emit(1, "h = Box()")
         self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
+        self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x', *(('0j', '1.5-2j', 'np.complex128(1-1j)') if self.is_complex else ()))}")
+        self.emit(1, f"h.v, h.a, h.l = {self.pick('x', 't', '0.5', '3')}, a, l")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
-        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, o.v")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, h.v")
         return HEADER + "\n".join(self.lines) + "\n"
+
+
+def is_complex(seed: int) -> bool:
+    return seed % 5 == 4
 
 
 def arguments(seed: int, call: int) -> tuple[Any, ...]:
@@ -225,10 +284,12 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     made = np.random.default_rng(seed * 1000 + call)
 
     def array(*shape: int) -> np.ndarray:
-        dtype = np.dtype(kinds.choice(DTYPES))
+        dtype = np.dtype(kinds.choice((*DTYPES, "c16", "c16", "c16", "c8") if is_complex(seed) else DTYPES))
         wide = tuple(2 * s for s in shape)
         raw = made.integers(-4, 9, wide) if dtype.kind == "i" else made.integers(0, 9, wide) if dtype.kind == "u" else made.normal(size=wide)
         full = raw.astype(dtype)
+        if dtype.kind == "c":
+            full = full + 1j * full[::-1]
         if dtype.kind == "f" and values.random() < 0.15:
             full.ravel()[:: values.randint(2, 5)] = values.choice((np.inf, np.nan, -np.inf, 0.0, 1e30))
         layout = kinds.choice(("C", "C", "C", "F", "step", "back", "readonly"))
@@ -246,8 +307,16 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     b = a if kinds.random() < 0.1 else a[1:] if kinds.random() < 0.1 else array(max(n, 2))
     m = array(max(n, 2), max(n, 2) + 1)
     x = kinds.choice((1.5, 2, True, 0.1, np.float64(0.5), np.float32(1.25), np.int64(3), np.int32(2), 2**70, None if call == 2 else -1.0))
+    if is_complex(seed) and kinds.random() < 0.6:
+        x = kinds.choice((1.5 - 0.5j, np.complex128(0.5 + 2j), np.complex64(1 + 1j), -0.0 + 1j))
     number = kinds.choice((float, int, float, float, lambda v: bool(v > 0), lambda v: int(v) * 2**40, str))
+    if number is str and n > 10:
+        number = float  # strings that double in each round
     items = [number(v) for v in made.integers(-4, 9, max(n, 2)) * kinds.choice((1, 0.5))]
     if kinds.random() < 0.2 and call:
         items[-1] = None
-    return a, b, m, n, x, values.choice((0, 1, 2, -1, 3)), items
+    boxes = random.Random(seed + call // 3)
+    kind = boxes.choice((Box, Box, Slots, Watched))
+    o = kind(boxes.choice((0, 0.5, 1.5, 2, np.float64(0.5), 2**62, "p")), boxes.choice((1, 0.25)))
+    other = o if boxes.random() < 0.2 else boxes.choice((Box, kind))(boxes.choice((0, 0.5)), 2.0)
+    return a, b, m, n, x, values.choice((0, 1, 2, -1, 3)), items, o, other

@@ -82,6 +82,61 @@ def test_replacement_with_another_layout_is_declined(mark):
     assert add(3) == 5
 
 
+class Counted:
+    def __init__(self, x=1):
+        self.x = x
+
+    def method(self):
+        return self.x
+
+    @property
+    def value(self):
+        return self.x
+
+    def __getitem__(self, key):
+        return self.x + key
+
+    def __getattr__(self, name):
+        return name
+
+
+def made_later():
+    return type("Later", (Counted,), {"y": 1})
+
+
+KINDS_OF_CALLS = {
+    "function": (add, lambda made, later: add(1)),
+    "defaults": (add, lambda made, later: add(x=1)),
+    "method": (Counted.method, lambda made, later: made.method()),
+    "property": (Counted.value.fget, lambda made, later: made.value),
+    "item": (Counted.__getitem__, lambda made, later: made[1]),
+    "attribute": (Counted.__getattr__, lambda made, later: made.missing),
+    "constructor": (Counted.__init__, lambda made, later: Counted(2)),
+    "constructor, defaults": (Counted.__init__, lambda made, later: Counted()),
+    "constructor of a later class": (Counted.__init__, lambda made, later: later(2)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_CALLS)
+def test_frames_of_calls_that_are_specialised(mark, kind):
+    function, call = KINDS_OF_CALLS[kind]
+    made = Counted()
+    earlier = made_later()
+
+    def calls(n, cls):
+        for _ in range(n):
+            call(made, cls)
+
+    calls(200, earlier)  # before the mark: the interpreter has specialised it
+    seen = []
+    mark(function, lambda f, code, values: seen.append(code))
+    calls(200, earlier)
+    later = made_later()
+    calls(200, later)
+    assert seen == [function.__code__] * 400
+    assert type(later()) is later and later(5).x == 5 and later().y == 1
+
+
 def test_stack_is_reserved_once(mark):
     def f():
         return 1

@@ -646,3 +646,231 @@ def test_a_global_that_changes():
         world["RATE"] = rate
         for _ in range(2):
             check_same(run(world["decays"], (100,)), run(marked, (100,)), f"RATE = {rate}")
+
+
+def escape_times(n, most, c):
+    counts = np.zeros((n, n), dtype=np.int64)
+    for i in range(n):
+        for k in range(n):
+            z = complex(-1.5 + 3 * i / n, -1.5 + 3 * k / n)
+            count = 0
+            while abs(z) <= 2.0 and count < most:
+                z = z * z + c
+                count += 1
+            counts[i, k] = count
+    return counts, z, z is c
+
+
+def test_complex_numbers():
+    marked = compiled(escape_times, 12, 30, -0.8 + 0.156j)
+    (entry,) = loops(marked)
+    assert "z: complex" in " ".join(entry["carried"]) if "carried" in entry else True
+    assert all(e["why"] == "" for e in entry["exits"]), entry["exits"]
+
+
+def complex_steps(z, w, by):
+    for i in range(len(z)):
+        w[i] = (z[i] * by - w[i]) / (z[i] + 1.5j) + w[i] ** 2 / by
+        w[i - 1] = -w[i].real * z[i].conjugate()
+    return w[-1], z[i].imag, by
+
+
+@pytest.mark.parametrize("by", [2.5, 3, 1 - 2j, np.complex128(1 - 2j), np.float64(0.5), np.int64(2), True, 0, 0j, -0.0])
+@pytest.mark.parametrize("layout", [slice(None), slice(None, None, -1), slice(None, None, 2)])
+def test_arrays_of_complex_numbers(by, layout):
+    rng = np.random.default_rng(3)
+    z, w = (rng.normal(size=80) + 1j * rng.normal(size=80) for _ in range(2))
+    compiled(complex_steps, z[layout], w[layout], by)
+
+
+@pytest.mark.parametrize("bad", [0j, complex("nan"), complex("inf"), complex("nan+nanj"), 1e308 + 1e308j, 1e-320j])
+@pytest.mark.parametrize("at", [0, 40])
+def test_complex_numbers_that_raise_or_warn(bad, at):
+    def lengths(values, divisors):
+        s, t = 0.5j, 0.0
+        for i in range(len(values)):
+            s = s / divisors[i] - values[i] * 1j
+            t += abs(s) + abs(divisors[i])
+        return s, t
+
+    divisors = np.full(50, 1.5 - 0.5j)
+    divisors[at] = bad
+    compiled(lengths, np.linspace(0.0, 1.0, 50), divisors)
+
+    def powers(z, n):
+        for i in range(n):
+            if i == at:
+                z = bad
+            z = z**2 + 1 / (z - 0.25)
+        return z
+
+    compiled(powers, 0.1 + 0.2j, 50)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "f2", "u8", "g", "M8[s]", "U3", "O"])
+def test_arrays_of_types_without_a_form_in_loops(dtype):
+    def repeated(x, values):
+        y = x
+        for value in values:
+            y = y if y != x else value
+        return y
+
+    values = np.arange(80).astype(dtype)
+    compiled(repeated, values[1], values)
+    compiled(repeated, 1.5, values)
+
+
+UFUNCS = sorted(name for name in dir(np) if isinstance(getattr(np, name), np.ufunc) and getattr(np, name).signature is None)
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.filterwarnings("ignore")
+def test_ufuncs_of_numbers(name):
+    ufunc = getattr(np, name)
+
+    def of_one(x, y, out):
+        for i in range(len(x)):
+            for _ in range(2):
+                out[i] = ufunc(x[i])
+                s, t = ufunc(float(x[i])), ufunc(i + 1)
+        return s, t
+
+    def of_two(x, y, out):
+        for i in range(len(x)):
+            for _ in range(2):
+                out[i] = ufunc(x[i], y[i])
+                s, t = ufunc(float(x[i]), i), ufunc(2, y[i])
+        return s, t
+
+    if (ufunc.nin, ufunc.nout) not in ((1, 1), (2, 1)):
+        pytest.skip("neither one nor two arguments, or several results")
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.normal(size=40) * 3, rng.random(20), [0.0, -0.0, 1.0, 1e-3, 50.0, 700.0, np.inf, np.nan]])
+    compiled(of_one if ufunc.nin == 1 else of_two, x, rng.permutation(x), np.zeros(len(x)))
+
+
+class Counter:
+    scale = 2
+
+    def __init__(self, value):
+        self.value, self.count = value, 0
+
+    def add(self, by):
+        self.count += 1
+        self.value = self.value + by * self.scale
+        return self.value
+
+    @property
+    def doubled(self):
+        return self.value * 2
+
+
+class SlottedCounter:
+    __slots__ = ("count", "value")
+    scale = 3
+    __init__, add, doubled = Counter.__init__, Counter.add, Counter.doubled
+
+
+class GuardedCounter(Counter):
+    stored: list = []
+
+    def __setattr__(self, name, value):
+        GuardedCounter.stored.append(name)
+        super().__setattr__(name, value)
+
+
+class LimitedCounter(Counter):
+    @property
+    def value(self):
+        return self.held
+
+    @value.setter
+    def value(self, value):
+        if value > 50:
+            raise ValueError("too much")
+        self.held = value
+
+
+def add_up(counter, x):
+    total = 0.0
+    for i in range(len(x)):
+        total += counter.add(x[i])
+        counter.value = counter.value * 0.5
+    return total, counter.value is counter.add(0.0)
+
+
+@pytest.mark.parametrize("cls", [Counter, SlottedCounter])
+@pytest.mark.parametrize("start", [0, 1.5, np.float64(0.25), True, 2**62, 1j])
+def test_attributes_that_a_loop_stores(cls, start):
+    x = np.linspace(0.0, 1.0, 50)
+    plain, ours = cls(start), cls(start)
+    marked = fj.jit(add_up)
+    for _ in range(3):
+        check_same(run(add_up, (plain, x)), run(marked, (ours, x)), str(start))
+    (entry, *_) = loops(marked)
+    assert all(e["why"] == "" for e in entry["exits"]), entry["exits"]
+
+
+@pytest.mark.parametrize("cls", [GuardedCounter, LimitedCounter])
+def test_stores_that_run_code_are_left_to_the_interpreter(cls):
+    x = np.linspace(0.0, 1.0, 50)
+    plain, ours = cls(1.0), cls(1.0)
+    marked = fj.jit(add_up)
+    for _ in range(3):
+        GuardedCounter.stored.clear()
+        expected = run(add_up, (plain, x)), list(GuardedCounter.stored)
+        GuardedCounter.stored.clear()
+        check_same(expected[0], run(marked, (ours, x)), cls.__name__)
+        assert GuardedCounter.stored == expected[1]
+
+
+def test_computed_attributes_are_not_kept():
+    def sums(counter, n):
+        s = 0.0
+        for i in range(n):
+            counter.value = counter.value + 1.5
+            s += counter.doubled
+        return s
+
+    marked = fj.jit(sums)
+    for _ in range(3):
+        check_same(run(sums, (Counter(0.5), 60)), run(marked, (Counter(0.5), 60)), "property")
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_attributes_of_two_objects_that_may_be_one(same):
+    def swing(p, q, n):
+        for _ in range(n):
+            p.value = p.value + q.value * 0.25
+            q.value = q.value - p.value
+        return p.value, q.value
+
+    def pair(first_same):
+        p = Counter(1.0)
+        return p, p if first_same else Counter(0.5)
+
+    marked = fj.jit(swing)
+    for first_same in (same, not same, same):
+        check_same(run(swing, (*pair(first_same), 50)), run(marked, (*pair(first_same), 50)), "objects")
+
+
+def test_attributes_are_there_when_an_exception_ends_the_loop():
+    def filled(counter, x, n):
+        for i in range(n):
+            counter.count = i
+            counter.value = counter.value + x[i]
+        return counter.value
+
+    x = np.linspace(0.0, 1.0, 50)
+    plain, ours = Counter(0.0), Counter(0.0)
+    marked = fj.jit(filled)
+    for n in (50, 50, 51, 70):
+        check_same(run(filled, (plain, x, n)), run(marked, (ours, x, n)), str(n))
+        assert (plain.count, plain.value) == (ours.count, ours.value)
+    class_before = Counter.scale
+    try:
+        Counter.value = property(lambda self: 7.0, lambda self, value: None)  # the class changes below the instance
+        check_same(run(filled, (plain, x, 50)), run(marked, (ours, x, 50)), "property")
+    finally:
+        del Counter.value
+    assert class_before == Counter.scale

@@ -336,7 +336,8 @@ def time_warping(a, b):
 def test_regions_of_elements_are_given_up_after_one_that_loses(clock):
     clock.takes.update(compiled=2_000_000, bytecode=1_000_000)
     marked = fj.jit(time_warping)
-    run(marked, time_warping, (np.linspace(0.0, 1.0, 29), np.linspace(0.0, 2.0, 29)), 3)
+    # The first call compares, or the fourth: that depends on the instruction at which the first capture becomes too long.
+    run(marked, time_warping, (np.linspace(0.0, 1.0, 29), np.linspace(0.0, 2.0, 29)), 4)
     assert sum(map(bool, demoted(marked))) <= 1  # none where not even one is left
     assert "FJ025" in [b["id"] for b in marked._report()["breaks"]]
     before = fj.stats()["kernel_calls"]

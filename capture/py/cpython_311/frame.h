@@ -43,6 +43,7 @@ inline bool eval_breaker_set(PyThreadState* tstate) {
 inline const void* eval_breaker(PyThreadState* tstate) { return &tstate->interp->ceval.eval_breaker; }
 /// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
 inline bool has_headroom(PyThreadState* tstate) { return tstate->recursion_remaining >= 2; }
+inline int recursion_left(PyThreadState* tstate) { return tstate->recursion_remaining; }
 /// Less than half of the C recursion that the interpreter allows is left.
 inline bool c_recursion_is_low(PyThreadState*) { return false; }
 inline bool has_stack_space(PyThreadState* tstate, std::ptrdiff_t words) {
@@ -63,6 +64,9 @@ inline void set_argument(PyCodeObject* code, uint32_t unit, uint8_t argument) {
   set_unit(code, unit, _Py_OPCODE(_PyCode_CODE(code)[unit]), argument);
 }
 
+/// Has the interpreter put its own instructions into the code? It does so once the code has run some times.
+inline bool is_prepared(PyCodeObject* code) { return code->co_warmup == 0; }
+
 inline Py_ssize_t request_extra_index(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
 inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {
   return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, value) == 0;
@@ -70,7 +74,7 @@ inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {
 
 /// A code object with the layout, names and flags of `code`, without the audit event of code.replace().
 inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject* linetable, PyObject* exceptiontable,
-                               PyObject* consts, int stacksize, int flags) {
+                               PyObject* consts, int stacksize, int flags, PyObject* names) {
   _PyCodeConstructor parts{};
   parts.filename = code->co_filename;
   parts.name = code->co_name;
@@ -80,7 +84,7 @@ inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject*
   parts.firstlineno = code->co_firstlineno;
   parts.linetable = linetable;
   parts.consts = consts;
-  parts.names = code->co_names;
+  parts.names = names;
   parts.localsplusnames = code->co_localsplusnames;
   parts.localspluskinds = code->co_localspluskinds;
   parts.argcount = code->co_argcount;

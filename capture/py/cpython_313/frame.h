@@ -47,6 +47,7 @@ inline bool eval_breaker_set(PyThreadState* tstate) {
 inline const void* eval_breaker(PyThreadState* tstate) { return &tstate->eval_breaker; }
 /// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
 inline bool has_headroom(PyThreadState* tstate) { return tstate->py_recursion_remaining >= 2; }
+inline int recursion_left(PyThreadState* tstate) { return tstate->py_recursion_remaining; }
 /// Less than half of the C recursion that the interpreter allows is left.
 inline bool c_recursion_is_low(PyThreadState* tstate) {
   return tstate->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2;

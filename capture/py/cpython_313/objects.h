@@ -45,6 +45,7 @@ inline Attributes attributes_of(PyObject* object) {
 /// Gives a function what functions of later versions have besides.
 inline void copy_later_fields(PyFunctionObject* to, const PyFunctionObject* from) {
   Py_XSETREF(to->func_typeparams, Py_XNewRef(from->func_typeparams));
+  to->func_version = reinterpret_cast<PyCodeObject*>(to->func_code)->co_version;  // or calls stay slow
 }
 /// Sets the function that makes the annotations (3.14).
 inline void set_annotate(PyFunctionObject*, PyObject*) {}

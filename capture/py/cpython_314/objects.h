@@ -46,6 +46,7 @@ inline Attributes attributes_of(PyObject* object) {
 inline void copy_later_fields(PyFunctionObject* to, const PyFunctionObject* from) {
   Py_XSETREF(to->func_typeparams, Py_XNewRef(from->func_typeparams));
   Py_XSETREF(to->func_annotate, Py_XNewRef(from->func_annotate));
+  to->func_version = reinterpret_cast<PyCodeObject*>(to->func_code)->co_version;  // or calls stay slow
 }
 /// Does setting that function name it after its own? Later patch levels do so, where the compiler has not.
 inline const bool kNamesAnnotate = [] {

@@ -25,6 +25,10 @@ inline constexpr bool kKeepsSpecialCallsTogether = true;
 /// sum() of floats adds with compensation; of complex numbers, and of ints among floats, too.
 inline constexpr bool kSumCompensates = true;
 inline constexpr bool kSumCompensatesAll = true;
+/// A product or quotient of complex numbers that is NaN in both parts is computed again, as C's Annex G does.
+inline constexpr bool kRecoversComplexNaNs = true;
+/// A real operand beside a complex one has no imaginary part, not one of 0.
+inline constexpr bool kMixesComplex = true;
 /// Collection runs at the eval breaker only, not when objects are made.
 inline constexpr bool kCollectsAtEvalBreaker = true;
 /// Where the fields of an iterator over a range lie, in bytes; the number of items that were taken, or -1: `start`
@@ -32,5 +36,7 @@ inline constexpr bool kCollectsAtEvalBreaker = true;
 inline constexpr int kRangeIndex = -1, kRangeStart = 16, kRangeStep = 24, kRangeLength = 32;
 /// The word in front of an int's digits is a tag, of sign and count (else the count, with the int's sign).
 inline constexpr bool kIntsHaveTags = true;
+/// A specialised call of a class enters __init__ without asking for the frame evaluation function.
+inline constexpr bool kConstructorsSkipHook = false;
 
 }  // namespace framejit::capture::py

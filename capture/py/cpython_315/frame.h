@@ -53,6 +53,7 @@ inline bool eval_breaker_set(PyThreadState* tstate) {
 inline const void* eval_breaker(PyThreadState* tstate) { return &tstate->eval_breaker; }
 /// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
 inline bool has_headroom(PyThreadState* tstate) { return tstate->py_recursion_remaining >= 2; }
+inline int recursion_left(PyThreadState* tstate) { return tstate->py_recursion_remaining; }
 /// Less than half of the C recursion that the interpreter allows is left: it asks for the stack itself.
 inline bool c_recursion_is_low(PyThreadState*) { return false; }
 inline bool has_stack_space(PyThreadState* tstate, std::ptrdiff_t words) {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COUNTERS = {
-    "frames_marked": "calls of marked functions",
+    "frames_marked": "calls of marked functions, except calls between functions that have nothing compiled",
     "frames_captured": "of these, calls in which compiled code ran",
     "graph_breaks": "places at which capture stopped",
     "guard_failures": "calls for which an entry did not fit",

@@ -120,7 +120,11 @@ TIMES = {"capture_ns": "capture", "passes_ns": "passes", "codegen_ns": "code gen
 def entry_text(entry: dict[str, Any]) -> str:
     """What a compiled entry is, in a line."""
     first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
-    places = {"function": "the whole call", "loop": f"the loop at lines {first} to {last}"}
+    places = {
+        "function": "the whole call",
+        "loop": f"the loop at lines {first} to {last}",
+        "recursion": "the function with its calls of itself",
+    }
     place = places.get(entry["kind"], f"lines {first} to {last}")
     times = ", ".join(f"{name} {duration(entry[key])}" for key, name in TIMES.items() if key in entry)
     left = f"; left to the interpreter: {entry['demoted']}" if entry.get("demoted") else ""

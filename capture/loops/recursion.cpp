@@ -1,0 +1,205 @@
+// Running recursions, and which functions are compiled as such.
+#include "capture/loops/recursion.h"
+
+#include <algorithm>
+#include <bit>
+#include <climits>
+
+#include "capture/direct_calls.h"
+#include "capture/loops/translator.h"
+#include "capture/py/c_stack.h"
+
+namespace framejit::capture {
+
+using Kind = Typed::Kind;
+
+int64_t Recursion::call_kernel(const cfg::Inputs& inputs, int64_t* out) const {
+  if (kernel_) return kernel_(inputs.symbols, inputs.pointers, inputs.objects, out, poll_);
+  return cfg::interpret(*graph_, inputs, out, INT64_MAX);
+}
+
+namespace {
+
+struct Abandoned {};  // of an interpreted graph
+
+}  // namespace
+
+// Machine code and recurse() leave nothing behind that has to be put in order.
+void Recursion::give_up() {
+  if (!kernel_) throw Abandoned{};
+  std::longjmp(start_, 1);
+}
+
+int64_t Recursion::run(Kernel kernel, const cfg::Cfg& graph, const cfg::Inputs& inputs, int64_t* out,
+                       const unsigned char* poll, int64_t depth) {
+  kernel_ = kernel;
+  graph_ = &graph;
+  inputs_ = inputs;
+  poll_ = poll;
+  depth_ = depth;
+  calls_ = 0;
+  stack_end_ = py::stack_ends().low;
+  try {
+    if (_setjmp(start_) == 0) return call_kernel(inputs_, out);
+  } catch (const Abandoned&) {
+  }
+  calls_ = 0;
+  return at_start;
+}
+
+int64_t recurse(int64_t recursion, int64_t first, int64_t second) {
+  auto& r = *reinterpret_cast<Recursion*>(recursion);
+  if (--r.depth_ < 0 || *r.poll_ != 0 || py::stack_position() < r.stack_end_) r.give_up();
+  ++r.calls_;
+  int64_t symbols[Recursion::kMostInputs];
+  char* pointers[Recursion::kMostInputs];
+  std::copy_n(r.inputs_.symbols, r.symbol_count, symbols);
+  std::copy_n(r.inputs_.pointers, r.pointer_count, pointers);
+  int64_t given[Recursion::kMostArguments] = {first, second};
+  for (std::size_t k = 0; k < r.arguments.size(); ++k) {
+    const Recursion::Argument& argument = r.arguments[k];
+    if (argument.is_float) pointers[argument.input] = reinterpret_cast<char*>(&given[k]);
+    else symbols[argument.input] = given[k];
+  }
+  int64_t out[Recursion::kMostValues];
+  const int64_t exit = r.call_kernel({symbols, pointers, r.inputs_.objects}, out);
+  ++r.depth_;
+  const int32_t place = r.results[static_cast<std::size_t>(exit)];
+  if (place < 0) r.give_up();
+  return out[place];
+}
+
+double recurse_to_float(int64_t recursion, int64_t first, int64_t second) {
+  return std::bit_cast<double>(recurse(recursion, first, second));
+}
+
+// Translation.
+
+/// The arguments of the function, each a number that is an input of the graph.
+void LoopTranslator::enter_recursion(const State& state) {
+  const PyCodeObject* code = request_.view->code();
+  program_->recursion = std::make_shared<Recursion>();
+  Recursion& r = *program_->recursion;
+  r.call = {"recurse",
+            result_ == Kind::Float ? reinterpret_cast<const void*>(&recurse_to_float)
+                                   : reinterpret_cast<const void*>(&recurse),
+            result_ == Kind::Float ? cfg::Type::F64 : cfg::Type::I64, 3, cfg::Type::I64};
+  for (int k = 0; k < code->co_argcount; ++k) {
+    const Typed v = known(state.frames[0].locals[static_cast<std::size_t>(k)]);
+    const bool is_float = v.kind == Kind::Float;
+    if (!is_float && v.kind != Kind::Int) throw NotCompiled{"an argument that is no int or float"};
+    const cfg::Node& n = cfg_.at(v.ids[0]);
+    const bool is_input =
+        is_float ? n.op == cfg::Op::Load && cfg_.at(n.args[0]).op == cfg::Op::Pointer : n.op == cfg::Op::Symbol;
+    if (!is_input) throw NotCompiled{"an argument that is a constant"};
+    r.arguments.push_back({is_float, static_cast<uint32_t>(is_float ? cfg_.at(n.args[0]).imm : n.imm)});
+    parameters_.push_back(v.kind);
+  }
+  LoopExit start;
+  start.instr = request_.entry;
+  start.line = request_.view->instrs()[request_.entry].line;
+  start.early = true;
+  r.at_start = static_cast<uint32_t>(cfg_.exits.size());
+  program_->exits.push_back(std::move(start));
+  cfg_.exits.emplace_back();
+}
+
+bool LoopTranslator::is_itself(Value* function, const std::vector<Typed>& args) const {
+  if (!program_->recursion || !function->source || !PyFunction_Check(function->object.get())) return false;
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
+  return object->func_code == reinterpret_cast<PyObject*>(request_.view->code()) &&
+         object->func_globals == request_.frame.globals && args.size() == parameters_.size();
+}
+
+Typed LoopTranslator::call_itself(Value* function, const std::vector<Typed>& args) {
+  if (result_ == Kind::Unbound) throw NotCompiled{"a recursive call"};
+  cfg::Node n;
+  n.op = cfg::Op::Call;
+  n.function = &program_->recursion->call;
+  n.type = n.function->result;
+  n.args[0] = integer(reinterpret_cast<int64_t>(program_->recursion.get()));
+  n.args[1] = n.args[2] = integer(0);
+  for (std::size_t k = 0; k < args.size(); ++k) {
+    const Typed v = known(args[k]);
+    if (v.kind != parameters_[k]) throw NotCompiled{"a recursive call with an argument of another type"};
+    n.args[1 + k] = v.kind == Kind::Float ? op(cfg::Op::Bits, cfg::Type::I64, v.ids[0]) : v.ids[0];
+  }
+  guard_code(function);
+  recurses_ = true;
+  const cfg::Id made = add(n);
+  return result_ == Kind::Float ? of_float(made) : result_ == Kind::Bool ? of_bool(made) : of_int(made);
+}
+
+/// The function's end: the interpreter returns the value, or recurse() gives it.
+void LoopTranslator::return_from_recursion(const Typed& v) {
+  flush_pending();
+  take_checkpoint(true);
+  if (!state_.checkpoint || state_.checkpoint->pc != frame().pc) throw NotCompiled{"a result that cannot be kept"};
+  const uint32_t exit = exit_at(*state_.checkpoint, {});
+  program_->exits[exit].early = false;
+  cfg::Block& b = cfg_.blocks[block_];
+  b.end = cfg::Block::End::Leave;
+  b.exit = exit;
+  ended_ = true;
+  if (v.kind != Kind::Int && v.kind != Kind::Float && v.kind != Kind::Bool) return;
+  results_.push_back(v.kind);
+  if (v.kind != result_) return;
+  std::vector<int32_t>& results = program_->recursion->results;
+  results.resize(exit + 1, -1);
+  results[exit] = static_cast<int32_t>(cfg_.exits[exit].values.size());
+  cfg_.exits[exit].values.push_back(v.ids[0]);
+}
+
+std::string LoopTranslator::finish_recursion() {
+  Recursion& r = *program_->recursion;
+  if (!recurses_) return first_why_.empty() ? "no recursive call of it is compiled" : first_why_;
+  r.results.resize(cfg_.exits.size(), -1);
+  for (const cfg::Exit& e : cfg_.exits)
+    if (e.values.size() > Recursion::kMostValues) return "too many variables";
+  for (const cfg::Node& n : cfg_.nodes) {
+    if (n.op == cfg::Op::Symbol || n.op == cfg::Op::Pointer) {
+      std::size_t& count = n.op == cfg::Op::Symbol ? r.symbol_count : r.pointer_count;
+      count = std::max(count, static_cast<std::size_t>(n.imm) + 1);
+      if (count > Recursion::kMostInputs) return "too many inputs";
+    }
+    if (cfg::info(n.op).effect == cfg::Effect::Writes) return "stores";
+  }
+  return {};
+}
+
+Expected<std::shared_ptr<Region>, Break> capture_recursion(const CaptureRequest& request) {
+  // What it gives where it does not call itself is what its calls give.
+  LoopTranslator first(request, Kind::Unbound);
+  auto nothing = first.run();
+  const std::optional<Kind> result = first.result_of_recursion();
+  if (!result) return nothing;
+  return LoopTranslator(request, *result).run();
+}
+
+std::optional<Typed::Kind> LoopTranslator::result_of_recursion() const {
+  if (results_.empty()) return std::nullopt;
+  for (const Kind kind : results_)
+    if (kind != results_[0]) return std::nullopt;
+  return results_[0];
+}
+
+bool may_recurse(const CaptureRequest& request) {
+  const PyCodeObject* code = request.view->code();
+  constexpr int kOther =
+      CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
+      code->co_argcount == 0 || code->co_argcount > static_cast<int>(Recursion::kMostArguments) ||
+      request.frame.depth != 0 || !PyDict_CheckExact(request.frame.globals))
+    return false;
+  for (const GlobalCall& call : global_calls(*request.view)) {
+    PyObject* callable = PyDict_GetItemWithError(request.frame.globals, call.name);
+    if (!callable) PyErr_Clear();
+    else if (PyObject* function = PyFunction_Check(callable) ? callable : request.options.unwrap(callable);
+             function && reinterpret_cast<PyFunctionObject*>(function)->func_code ==
+                             reinterpret_cast<PyObject*>(request.view->code()))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,22 @@
+// How much of the C stack is left. A call of a marked function is a C call, which one of a plain function is not.
+#pragma once
+
+#include <cstdint>
+
+namespace framejit::capture::py {
+
+/// Addresses in the running thread's stack, which grows towards lower ones. Null: not known.
+struct StackEnds {
+  uintptr_t low = UINTPTR_MAX;  // nothing is compiled below, and calls should be few; the greatest: not asked yet
+  uintptr_t critical = 0;       // below, the next call may be the last
+};
+inline constinit thread_local StackEnds known_stack_ends;
+
+inline uintptr_t stack_position() { return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)); }
+/// Those of this thread.
+const StackEnds& stack_ends();
+
+inline bool stack_is_low() { return stack_position() < known_stack_ends.low && stack_position() < stack_ends().low; }
+inline bool stack_is_critical() { return stack_position() < stack_ends().critical; }
+
+}  // namespace framejit::capture::py
