@@ -353,7 +353,7 @@ void CodeView::merge_copies() {
       returns.push_back(i);
   for (const uint32_t copy : returns) {
     const auto last = std::find_if(returns.rbegin(), returns.rend(), [&](uint32_t r) { return is_copy(copy, r); });
-    if (*last == copy) continue;
+    if (last == returns.rend() || *last == copy) continue;  // one without a line is no copy, not even of itself
     if (merged_.empty()) {
       merged_.resize(instrs_.size());
       std::iota(merged_.begin(), merged_.end(), 0u);
