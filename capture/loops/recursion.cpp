@@ -38,7 +38,8 @@ int64_t Recursion::run(Kernel kernel, const cfg::Cfg& graph, const cfg::Inputs& 
   poll_ = poll;
   depth_ = depth;
   calls_ = 0;
-  stack_end_ = py::stack_ends().low;
+  stack_end_ = py::stack_ends().end;
+  stack_low_ = py::stack_ends().low;
   try {
     if (_setjmp(start_) == 0) return call_kernel(inputs_, out);
   } catch (const Abandoned&) {
@@ -49,7 +50,7 @@ int64_t Recursion::run(Kernel kernel, const cfg::Cfg& graph, const cfg::Inputs& 
 
 int64_t recurse(int64_t recursion, int64_t first, int64_t second) {
   auto& r = *reinterpret_cast<Recursion*>(recursion);
-  if (--r.depth_ < 0 || *r.poll_ != 0 || py::stack_position() < r.stack_end_) r.give_up();
+  if (--r.depth_ < 0 || *r.poll_ != 0 || py::stack_position() - r.stack_end_ < r.stack_low_) r.give_up();
   ++r.calls_;
   int64_t symbols[Recursion::kMostInputs];
   char* pointers[Recursion::kMostInputs];

@@ -45,7 +45,7 @@ struct Recursion {
   const cfg::Cfg* graph_ = nullptr;
   cfg::Inputs inputs_{};
   const unsigned char* poll_ = nullptr;
-  uintptr_t stack_end_ = 0;
+  uintptr_t stack_end_ = 0, stack_low_ = 0;  // py::StackEnds
   int64_t depth_ = 0, calls_ = 0;
   std::jmp_buf start_;
 };

@@ -13,14 +13,13 @@ constexpr std::size_t kLow = 512 * 1024, kCritical = 64 * 1024;
 
 StackEnds find_ends() {
   pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {0, 0};
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {0, 0, 0};
   void* lowest = nullptr;
   std::size_t size = 0;
   const bool known = pthread_attr_getstack(&attributes, &lowest, &size) == 0;
   pthread_attr_destroy(&attributes);
-  if (!known) return {0, 0};
-  const auto end = reinterpret_cast<uintptr_t>(lowest);
-  return {end + std::min(kLow, size / 4), end + std::min(kCritical, size / 16)};
+  if (!known) return {0, 0, 0};
+  return {reinterpret_cast<uintptr_t>(lowest), std::min(kLow, size / 4), std::min(kCritical, size / 16)};
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 
 namespace framejit::capture::py {
 
-/// Addresses in the running thread's stack, which grows towards lower ones. Null: not known.
+/// The running thread's stack, which grows towards lower addresses, in bytes above its end. 0: not known.
 struct StackEnds {
+  uintptr_t end = 0;
   uintptr_t low = UINTPTR_MAX;  // nothing is compiled below, and calls should be few; the greatest: not asked yet
   uintptr_t critical = 0;       // below, the next call may be the last
 };
@@ -16,7 +17,11 @@ inline uintptr_t stack_position() { return reinterpret_cast<uintptr_t>(__builtin
 /// Those of this thread.
 const StackEnds& stack_ends();
 
-inline bool stack_is_low() { return stack_position() < known_stack_ends.low && stack_position() < stack_ends().low; }
-inline bool stack_is_critical() { return stack_position() < stack_ends().critical; }
+// Stacks that a program has made itself, outside of the thread's, are taken for large ones.
+inline bool stack_is_low() {
+  return stack_position() - known_stack_ends.end < known_stack_ends.low &&
+         stack_position() - stack_ends().end < stack_ends().low;
+}
+inline bool stack_is_critical() { return stack_position() - stack_ends().end < stack_ends().critical; }
 
 }  // namespace framejit::capture::py
