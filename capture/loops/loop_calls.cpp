@@ -1,7 +1,10 @@
 // Calls of a compiled loop: ranges, builtins and pure functions of numbers, functions in Python, which are inlined.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 #include "capture/loops/translator.h"
@@ -34,6 +37,24 @@ const cfg::Function kMath[] = {FRAMEJIT_ONE(sin),   FRAMEJIT_ONE(cos),   FRAMEJI
                                FRAMEJIT_TWO(atan2), FRAMEJIT_TWO(fmod),  FRAMEJIT_TWO(copysign)};
 #undef FRAMEJIT_ONE
 #undef FRAMEJIT_TWO
+
+// Functions of math and methods of int, for ints of 64 bits.
+int64_t int_gcd(int64_t a, int64_t b) { return std::gcd(a, b); }
+int64_t int_sqrt(int64_t n) {
+  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
+  while (root > n / std::max<int64_t>(root, 1)) --root;
+  while (root + 1 <= n / (root + 1)) ++root;
+  return root;
+}
+int64_t bit_length(int64_t n) { return std::bit_width(n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n)); }
+int64_t bit_count(int64_t n) { return std::popcount(n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n)); }
+
+#define FRAMEJIT_INTS(name, function, operands) \
+  {name, reinterpret_cast<const void*>(&function), Type::I64, operands, Type::I64}
+const cfg::Function kGcd FRAMEJIT_INTS("gcd", int_gcd, 2), kIntSqrt FRAMEJIT_INTS("isqrt", int_sqrt, 1);
+const cfg::Function kIntMethods[] = {FRAMEJIT_INTS("bit_length", bit_length, 1),
+                                     FRAMEJIT_INTS("bit_count", bit_count, 1)};
+#undef FRAMEJIT_INTS
 
 template <class Result, class... Operands>
 Result run_loop(int64_t row, Operands... operands) {
@@ -83,6 +104,13 @@ void LoopTranslator::do_call(const Instr& i) {
   if (first.kind != Kind::Null && second.is_complex() && args.empty()) {
     push(of_complex(settled(second.ids[0]), op(Op::Neg, Type::F64, settled(second.ids[1])),
                     second.kind == Kind::ComplexScalar));
+    frame().pc = frame().view->behind(frame().pc);
+    return;
+  }
+  if (first.kind == Kind::Object && second.kind == Kind::Int && args.empty()) {
+    const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;
+    for (const cfg::Function& f : kIntMethods)
+      if (std::strcmp(f.name, name) == 0) push(of_int(call(f, second.ids[0]), true));
     frame().pc = frame().view->behind(frame().pc);
     return;
   }
@@ -186,6 +214,15 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
   if (of_math) return call_math(name, args);
   if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") != 0)
     throw NotCompiled{"a call of " + short_repr(callable)};
+  if (named("divmod") && count == 2 &&
+      all([](const Typed& v) { return v.kind == Kind::Int || v.kind == Kind::Float; })) {
+    Typed both;
+    both.kind = Kind::Tuple;
+    both.items = {binary(kFloorDiv, args[0], args[1]), binary(kRemainder, args[0], args[1])};
+    return both;
+  }
+  if (named("pow") && count == 2 && all([](const Typed& v) { return v.kind == Kind::Int || v.kind == Kind::Float; }))
+    return binary(kPower, args[0], args[1]);
   if (named("len") && count == 1) {
     if (args[0].kind == Kind::Tuple) return of_int(integer(static_cast<int64_t>(args[0].items.size())), true);
     if (const std::optional<Typed> list = list_of(args[0])) return of_int(load(list->ids[0], py::kListSize), true);
@@ -232,6 +269,17 @@ Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
   const auto named = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
   const auto refused = [&] { return NotCompiled{"a call of math." + std::string(name) + "()"}; };
   if (args.empty() || args.size() > 2) throw refused();
+  if (std::all_of(args.begin(), args.end(), [](const Typed& a) { return a.kind == Kind::Int; })) {
+    const cfg::Id first = args[0].ids[0];
+    if (named("gcd") && args.size() == 2) {
+      for (const Typed& a : args) check(op(Op::Ne, Type::I64, a.ids[0], integer(std::numeric_limits<int64_t>::min())));
+      return of_int(call(kGcd, first, args[1].ids[0]), true);
+    }
+    if (named("isqrt") && args.size() == 1) {
+      check(op(Op::Le, Type::I64, integer(0), first));
+      return of_int(call(kIntSqrt, first), true);
+    }
+  }
   std::vector<cfg::Id> ids;
   for (Typed& a : args) {
     if (!a.is_number()) throw refused();
@@ -436,6 +484,16 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
 bool LoopTranslator::load_method(const Typed& v, PyObject* name) {
   const bool appends = PyUnicode_CompareWithASCIIString(name, "append") == 0;
   const Typed of = known(v);
+  for (const cfg::Function& f : kIntMethods)
+    if (of.kind == Kind::Int && PyUnicode_CompareWithASCIIString(name, f.name) == 0) {
+      pop();
+      Typed method;
+      method.kind = Kind::Object;
+      method.value = session_.constant(type_attr(&PyLong_Type, name));
+      push(std::move(method));
+      push(of);
+      return true;
+    }
   if (of.kind == Kind::Object && of.value->kind == ValueKind::Object && !stored_attribute(of, name)) {
     Value* self = nullptr;
     const Captured<Value*> found = executor_.get_attr(of.value, name, &self);

@@ -13,8 +13,6 @@ using Type = cfg::Type;
 
 namespace {
 
-enum Nb { kAdd = 0, kMul = 5, kPower = 8, kSub = 10, kTrueDiv = 11 };
-
 constexpr int64_t kMostPower = 4;
 
 double length(double x, double y) { return std::hypot(x, y); }

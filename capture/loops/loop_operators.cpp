@@ -17,8 +17,6 @@ using Type = cfg::Type;
 
 namespace {
 
-enum Nb { kAdd, kAnd, kFloorDiv, kShl, kMatmul, kMul, kRemainder, kOr, kPower, kShr, kSub, kTrueDiv, kXor, kNbCount };
-
 // As float_divmod of the interpreter does it, for a divisor that is not 0.
 double float_mod(double a, double b) {
   double mod = std::fmod(a, b);
@@ -174,7 +172,7 @@ cfg::Id LoopTranslator::converted(const Typed& v, DType to) {
 }
 
 Typed LoopTranslator::binary(int nb, const Typed& a, const Typed& b) {
-  const int op_kind = nb % kNbCount;
+  const int op_kind = nb % kBinaryKinds;
   if (a.is_complex() || b.is_complex()) return complex_binary(op_kind, a, b);
   if (!a.is_number() || !b.is_number())
     throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
@@ -403,6 +401,18 @@ Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
     default: made = op(Op::Le, Type::I64, y, x); break;
   }
   return scalars ? of_scalar(made, DType::Bool) : of_bool(made);
+}
+
+/// Is the number among those of a tuple? Ints only: a NaN would be found by its identity.
+cfg::Id LoopTranslator::contains(const Typed& container, const Typed& item) {
+  if (container.kind != Kind::Tuple || item.kind != Kind::Int) throw NotCompiled{"`in`", container.is_array()};
+  cfg::Id found = integer(0);
+  for (const Typed& part : container.items) {
+    const Typed number = known(part);
+    if (number.kind != Kind::Int) throw NotCompiled{"`in` a tuple of other things than ints"};
+    found = op(Op::Or, Type::I64, found, op(Op::Eq, Type::I64, item.ids[0], number.ids[0]));
+  }
+  return found;
 }
 
 // Subscripts.

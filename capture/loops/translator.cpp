@@ -682,6 +682,12 @@ void LoopTranslator::step(const Instr& i) {
       push(of_bool(integer((is_none(a) && is_none(b)) != (i.arg == 1))));
       return next();
     }
+    case Opcode::ContainsOp: {
+      const Typed container = pop_known(), item = pop_known();
+      const cfg::Id found = contains(container, item);
+      push(of_bool(i.arg == 1 ? op(cfg::Op::Eq, cfg::Type::I64, found, integer(0)) : found));
+      return next();
+    }
     case Opcode::BuildTuple: {
       Typed tuple;
       tuple.kind = Kind::Tuple;

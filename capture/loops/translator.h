@@ -71,6 +71,24 @@ struct Typed {
   }
 };
 
+/// Binary operators, by the numbers that BINARY_OP has for them; those in place follow.
+enum BinaryKind {
+  kAdd,
+  kAnd,
+  kFloorDiv,
+  kShl,
+  kMatmul,
+  kMul,
+  kRemainder,
+  kOr,
+  kPower,
+  kShr,
+  kSub,
+  kTrueDiv,
+  kXor,
+  kBinaryKinds
+};
+
 class LoopTranslator {
  public:
   explicit LoopTranslator(const CaptureRequest& request);
@@ -226,6 +244,7 @@ class LoopTranslator {
   Typed scalar_binary(int op, const Typed& a, const Typed& b);
   Typed unary(Opcode op, const Typed& v);
   Typed compare(int op, const Typed& a, const Typed& b);
+  cfg::Id contains(const Typed& container, const Typed& item);
   cfg::Id converted(const Typed& v, graph::DType to);
   cfg::Id in_range(cfg::Id value, graph::DType dtype);
   Typed get_item(const Typed& container, const Typed& key);

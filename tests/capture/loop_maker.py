@@ -138,7 +138,7 @@ class LoopMaker:
         return self.pick(
             f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"int({p})", f"float({p})", f"math.sqrt({p})", f"math.sin({p})",
             f"helper({p}, {q})", f"second({p})", f"math.floor({p})", f"np.sqrt({p})", f"bool({p})", f"round({p})", f"math.exp({p})",
-            f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", "len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE",
+            f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", "len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE", f"divmod({p}, {q})[{self.pick('0', '1')}]", f"math.gcd(int({p}), k)", f"int({p}).bit_length()", "int(k in (1, 2, n))",
             f"np.exp({p})", f"np.arctan2({p}, {q})", f"np.{self.pick('tanh', 'log', 'sin', 'square', 'isnan', 'sign')}({p})", f"np.{self.pick('power', 'fmod', 'hypot')}({p}, {q})",
             f"third({p}, {q})[0]", f"third({p})[1]", f"third({p}, 0)",
         )  # fmt: skip

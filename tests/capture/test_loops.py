@@ -874,3 +874,45 @@ def test_attributes_are_there_when_an_exception_ends_the_loop():
     finally:
         del Counter.value
     assert class_before == Counter.scale
+
+
+def whole_numbers(values, n, divisor):
+    total, odd, found = 0, 0, 0
+    for value in values:
+        quotient, rest = divmod(value, divisor)
+        total += math.gcd(value, n) + math.isqrt(abs(value)) + value.bit_length() * 3 + (value % 1000).bit_count()
+        total += quotient * 7 + rest + pow(rest % 5, 2)
+        if value % 7 in (1, 2, n) or rest not in (0, 1):
+            found += 1
+        odd += value & 1
+    return total, odd, found
+
+
+@pytest.mark.parametrize("divisor", [7, -3, 1, 0])
+def test_functions_of_ints(divisor):
+    values = [0, 1, -1, 2, 15, 16, 17, 2**20 - 1, -(2**20), 99, 100, 10**6, 10**6 - 1] * 5
+    compiled(whole_numbers, values, 12, divisor)
+
+    def large(n, by):
+        found = []
+        for k in range(n):
+            x = (by << 31) * (by << 30) + k - 3
+            found.append(math.isqrt(x))
+            found.append(x.bit_length() + (-x).bit_length())
+            found.append(math.gcd(x, 6 - k))
+        return found
+
+    compiled(large, 40, 1)
+    compiled(large, 40, 2)
+
+
+@pytest.mark.parametrize("divisor", [0.5, -3.25, 0.0, float("inf")])
+def test_divmod_of_floats(divisor):
+    def summed(x, by):
+        s, t = 0.0, 0.0
+        for value in x:
+            q, r = divmod(float(value), by)
+            s, t = s + q, t - r
+        return s, t
+
+    compiled(summed, np.linspace(-5.0, 5.0, 60), divisor)
