@@ -209,6 +209,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     if (o.kind == LoopObject::Kind::Fetch || o.kind == LoopObject::Kind::Pointer)
       made[i] = new_object(exit, static_cast<uint32_t>(i), values, m, made);
   }
+  for (const LoopExit::Attribute& attribute : exit.attributes) held.push_back(Ref<>::share(fetched(attribute.of, m)));
   bool complete = true;
   const auto make = [&](uint32_t index) -> PyObject* {
     const Ref<> o = object(exit, index, values, m, made);

@@ -490,6 +490,7 @@ def test_a_collection_lets_go_of_what_the_loop_found():
     def last_row(holder, n):
         pair = row = also = part = None
         for i in range(n):
+            holder.box.total = i * 1.5
             pair = (i, n)
             row = holder.rows[i % 3]
             also = holder.more
@@ -501,6 +502,8 @@ def test_a_collection_lets_go_of_what_the_loop_found():
         holder.rows = [[float(i)] * 50 for i in range(3)]
         holder.more = [0.5] * 50
         holder.matrix = np.ones((3, 50))
+        holder.box = Holder()
+        holder.box.total = 0.5
         return holder
 
     marked = fj.jit(last_row)
@@ -511,7 +514,7 @@ def test_a_collection_lets_go_of_what_the_loop_found():
 
         def let_go(phase, info, rows=holder.rows, holder=holder):
             rows.clear()
-            holder.more = holder.matrix = None
+            holder.more = holder.matrix = holder.box = None
 
         gc.collect()
         gc.callbacks.append(let_go)
@@ -519,7 +522,7 @@ def test_a_collection_lets_go_of_what_the_loop_found():
         gc.set_threshold(1)
         try:
             pair, row, also, part = marked(holder, 100)
-        except (IndexError, TypeError):
+        except (AttributeError, IndexError, TypeError):
             continue  # it was collected before the end, as from CPython 3.12 on
         finally:
             gc.set_threshold(*threshold)
