@@ -4,10 +4,14 @@
 
 #include <asmjit/x86.h>
 
+#include <algorithm>
 #include <bit>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "codegen/asmjit_shim.h"
+#include "graph/cfg/registers.h"
 #include "graph/support/check.h"
 
 namespace framejit::codegen {
@@ -36,12 +40,17 @@ class ErrorRecorder : public asmjit::ErrorHandler {
   std::string text;
 };
 
-bool is_comparison(Op op) { return op == Op::Eq || op == Op::Ne || op == Op::Lt || op == Op::Le || op == Op::Below; }
+using cfg::is_comparison;
 
 class CfgEmitter {
  public:
   CfgEmitter(const Cfg& cfg, asmjit::x86::Compiler& cc)
-      : cfg_(cfg), cc_(cc), shape_(cfg::shape_of(cfg)), gps_(cfg.nodes.size()), xmms_(cfg.nodes.size()) {}
+      : cfg_(cfg),
+        cc_(cc),
+        shape_(cfg::shape_of(cfg)),
+        registers_(cfg::assign_registers(cfg, shape_)),
+        gps_(cfg.nodes.size()),
+        xmms_(cfg.nodes.size()) {}
 
   void emit_function() {
     asmjit::FuncNode* function =
@@ -49,7 +58,6 @@ class CfgEmitter {
     for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) *gp = cc_.newIntPtr();
     unsigned i = 0;
     for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) function->setArg(i++, *gp);
-    count_uses();
     for (std::size_t b = 0; b < cfg_.blocks.size(); ++b) blocks_.push_back(cc_.newLabel());
     for (std::size_t e = 0; e < cfg_.exits.size(); ++e) exits_.push_back(cc_.newLabel());
     taken_.assign(cfg_.exits.size(), false);
@@ -57,29 +65,17 @@ class CfgEmitter {
       next_ = k + 1 < shape_.order.size() ? shape_.order[k + 1] : kNone;
       emit_block(shape_.order[k]);
     }
+    for (const auto& [label, edge] : std::exchange(asides_, {})) {
+      cc_.bind(label);
+      pass(*edge);
+      cc_.jmp(blocks_[edge->block]);
+    }
     for (uint32_t e = 0; e < cfg_.exits.size(); ++e)
       if (taken_[e]) emit_exit(e);
     cc_.endFunc();
   }
 
  private:
-  // A comparison of which only jumps want to know makes no value.
-  void count_uses() {
-    wanted_.assign(cfg_.nodes.size(), false);
-    for (uint32_t b : shape_.order) {
-      const Block& block = cfg_.blocks[b];
-      for (Id id : block.nodes) {
-        const Node& n = cfg_.at(id);
-        for (int i = 0; i < 3; ++i)
-          if (n.args[i] != kNone && !(i == 0 && (n.op == Op::Check || n.op == Op::Select))) wanted_[n.args[i]] = true;
-      }
-      for (int k = 0; k < block.successors(); ++k)
-        for (Id v : block.to[k].args) wanted_[v] = true;
-    }
-    for (const cfg::Exit& e : cfg_.exits)
-      for (Id v : e.values) wanted_[v] = true;
-  }
-
   bool is_small(Id id) const {
     return cfg_.is_const(id) && cfg_.at(id).type == Type::I64 &&
            cfg_.at(id).imm == static_cast<int32_t>(cfg_.at(id).imm);
@@ -88,11 +84,15 @@ class CfgEmitter {
   Gp gp(Id id) {
     if (cfg_.is_const(id)) {
       const Gp constant = cc_.newInt64();
-      cc_.mov(constant, cfg_.at(id).imm);
+      set(constant, cfg_.at(id).imm);
       return constant;
     }
-    if (!gps_[id].isValid()) gps_[id] = cc_.newInt64();
-    return gps_[id];
+    const Id home = registers_.home[id];
+    if (!gps_[home].isValid()) {
+      gps_[home] = cc_.newInt64();
+      weigh(gps_[home], home);
+    }
+    return gps_[home];
   }
 
   Xmm xmm(Id id) {
@@ -102,8 +102,18 @@ class CfgEmitter {
       load_constant(constant, n);
       return constant;
     }
-    if (!xmms_[id].isValid()) xmms_[id] = n.type == Type::F64 ? cc_.newXmmSd() : cc_.newXmmSs();
-    return xmms_[id];
+    const Id home = registers_.home[id];
+    if (!xmms_[home].isValid()) {
+      xmms_[home] = n.type == Type::F64 ? cc_.newXmmSd() : cc_.newXmmSs();
+      weigh(xmms_[home], home);
+    }
+    return xmms_[home];
+  }
+
+  /// What inner loops use is the last to be kept on the stack.
+  void weigh(const asmjit::BaseReg& reg, Id home) {
+    constexpr uint32_t kOfLoop = 80, kMost = 255;
+    cc_.virtRegByReg(reg)->setWeight(std::min(kMost, 1 + kOfLoop * registers_.depth[home]));
   }
 
   Mem constant(const Node& n) {
@@ -117,10 +127,15 @@ class CfgEmitter {
     else cc_.vmovss(to, constant(n));
   }
 
+  void set(const Gp& to, int64_t value) {
+    if (value == static_cast<uint32_t>(value)) cc_.mov(to.r32(), static_cast<uint32_t>(value));
+    else cc_.mov(to, value);
+  }
+
   void move(Id to, Id from) {
     const Node& n = cfg_.at(from);
     if (n.type == Type::I64) {
-      if (cfg_.is_const(from)) cc_.mov(gp(to), n.imm);
+      if (cfg_.is_const(from)) set(gp(to), n.imm);
       else cc_.mov(gp(to), gp(from));
     } else if (cfg_.is_const(from)) {
       load_constant(xmm(to), n);
@@ -129,12 +144,19 @@ class CfgEmitter {
     }
   }
 
-  /// All parameters of the target at once.
-  void pass(const Edge& e) {
-    std::vector<std::pair<Id, Id>> open;  // to, from
+  /// Which values move into which registers along an edge.
+  std::vector<std::pair<Id, Id>> moves(const Edge& e) const {
+    std::vector<std::pair<Id, Id>> out;  // to, from
     const std::vector<Id>& params = cfg_.blocks[e.block].params;
     for (std::size_t i = 0; i < params.size(); ++i)
-      if (params[i] != e.args[i]) open.emplace_back(params[i], e.args[i]);
+      if (registers_.home[params[i]] != registers_.home[e.args[i]])
+        out.emplace_back(registers_.home[params[i]], registers_.home[e.args[i]]);
+    return out;
+  }
+
+  /// All parameters of the target at once.
+  void pass(const Edge& e) {
+    std::vector<std::pair<Id, Id>> open = moves(e);
     std::vector<std::pair<Id, Gp>> held_gp;
     std::vector<std::pair<Id, Xmm>> held_xmm;
     while (!open.empty()) {
@@ -170,7 +192,11 @@ class CfgEmitter {
     if (!last || e.block != next_) cc_.jmp(blocks_[e.block]);
   }
 
+  /// Exits that are the same are made once.
   const Label& exit(uint32_t e) {
+    std::vector<int64_t> key{cfg_.number_of(e)};
+    for (Id v : cfg_.exits[e].values) key.push_back(v);
+    e = same_exits_.emplace(std::move(key), e).first->second;
     taken_[e] = true;
     return exits_[e];
   }
@@ -178,33 +204,51 @@ class CfgEmitter {
   void emit_block(uint32_t b) {
     const Block& block = cfg_.blocks[b];
     cc_.bind(blocks_[b]);
-    for (Id id : block.nodes) emit_node(id);
+    for (Id id : block.nodes)
+      if (!registers_.at_exits[id]) emit_node(id);
     switch (block.end) {
       case Block::End::Jump: go(block.to[0], true); break;
       case Block::End::Leave: cc_.jmp(exit(block.exit)); break;
       case Block::End::Branch: {
-        // The edge that needs no moves, or leads elsewhere than to the next block, is the jump.
-        const bool first_falls = block.to[0].block == next_;
-        const int falls = first_falls ? 0 : 1, jumps = 1 - falls;
-        if (cfg_.blocks[block.to[jumps].block].params.empty()) {
-          jump_if(block.condition, jumps == 0, blocks_[block.to[jumps].block]);
-          go(block.to[falls], true);
-        } else {
-          const Label aside = cc_.newLabel();
-          jump_if(block.condition, jumps == 0, aside);
-          go(block.to[falls], false);
-          cc_.bind(aside);
-          go(block.to[jumps], true);
+        // Moves along the inner edge stand here, those along the other one behind all blocks.
+        const uint32_t depths[] = {shape_.depth[block.to[0].block], shape_.depth[block.to[1].block]};
+        bool first_falls = block.to[0].block == next_ || (block.to[1].block != next_ && depths[0] >= depths[1]);
+        if (depths[0] != depths[1]) {
+          const int inner = depths[0] > depths[1] ? 0 : 1;
+          if (!moves(block.to[inner]).empty()) first_falls = inner == 0;
         }
+        const int falls = first_falls ? 0 : 1, jumps = 1 - falls;
+        const Edge& other = block.to[jumps];
+        Label target = blocks_[other.block];
+        if (!moves(other).empty()) {
+          target = cc_.newLabel();
+          asides_.emplace_back(target, &other);
+        }
+        jump_if(block.condition, jumps == 0, target);
+        go(block.to[falls], true);
         break;
       }
       case Block::End::Open: FRAMEJIT_CHECK(false, "an open block");
     }
   }
 
-  void compare(const Node& n) {
-    if (is_small(n.args[1])) cc_.cmp(gp(n.args[0]), static_cast<int32_t>(cfg_.at(n.args[1]).imm));
-    else cc_.cmp(gp(n.args[0]), gp(n.args[1]));
+  /// Compares integers: the condition that holds if the comparison does.
+  Cond compare(const Node& n) {
+    Id a = n.args[0], b = n.args[1];
+    Cond when = n.op == Op::Eq   ? Cond::kEqual
+                : n.op == Op::Ne ? Cond::kNotEqual
+                : n.op == Op::Lt ? Cond::kSignedLT
+                : n.op == Op::Le ? Cond::kSignedLE
+                                 : Cond::kUnsignedLT;
+    if (cfg_.is_const(a) && !is_small(b)) {
+      std::swap(a, b);
+      when = asmjit::x86::reverseCond(when);
+    }
+    const Gp left = gp(a);
+    if (is_small(b) && cfg_.at(b).imm == 0 && n.op != Op::Below) cc_.test(left, left);
+    else if (is_small(b)) cc_.cmp(left, static_cast<int32_t>(cfg_.at(b).imm));
+    else cc_.cmp(left, gp(b));
+    return when;
   }
 
   void compare_floats(Type type, const Xmm& a, const Xmm& b) {
@@ -222,15 +266,7 @@ class CfgEmitter {
     }
     const Type type = cfg_.at(n.args[0]).type;
     if (type == Type::I64) {
-      compare(n);
-      Cond when = Cond::kEqual;
-      switch (n.op) {
-        case Op::Eq: when = Cond::kEqual; break;
-        case Op::Ne: when = Cond::kNotEqual; break;
-        case Op::Lt: when = Cond::kSignedLT; break;
-        case Op::Le: when = Cond::kSignedLE; break;
-        default: when = Cond::kUnsignedLT; break;
-      }
+      const Cond when = compare(n);
       cc_.j(truth ? when : asmjit::x86::negateCond(when), to);
       return;
     }
@@ -254,15 +290,26 @@ class CfgEmitter {
   }
 
   void emit_comparison(Id id) {
-    if (!wanted_[id]) return;
-    const Gp result = gp(id);
-    const Label past = cc_.newLabel();
+    if (!registers_.wanted[id]) return;
+    const Node& n = cfg_.at(id);
     const Gp made = cc_.newInt64();
-    cc_.mov(made, 1);
-    jump_if(id, true, past);
-    cc_.xor_(made.r32(), made.r32());
-    cc_.bind(past);
-    cc_.mov(result, made);
+    const Type type = cfg_.at(n.args[0]).type;
+    if (type == Type::I64) {
+      const Cond when = compare(n);
+      cc_.set(when, made.r8());
+      cc_.movzx(made.r32(), made.r8());
+    } else if (n.op == Op::Lt || n.op == Op::Le) {
+      compare_floats(type, xmm(n.args[1]), xmm(n.args[0]));
+      cc_.set(n.op == Op::Lt ? Cond::kA : Cond::kAE, made.r8());
+      cc_.movzx(made.r32(), made.r8());
+    } else {
+      const Label past = cc_.newLabel();
+      cc_.mov(made, 1);
+      jump_if(id, true, past);
+      cc_.xor_(made.r32(), made.r32());
+      cc_.bind(past);
+    }
+    cc_.mov(gp(id), made);
   }
 
   Mem address(const Node& n) {
@@ -319,10 +366,31 @@ class CfgEmitter {
   template <class F, class G>
   void two(Id id, F with_register, G with_small) {
     const Node& n = cfg_.at(id);
-    const Gp result = gp(id);
-    cc_.mov(result, gp(n.args[0]));
-    if (is_small(n.args[1])) with_small(result, static_cast<int32_t>(cfg_.at(n.args[1]).imm));
-    else with_register(result, gp(n.args[1]));
+    Id a = n.args[0], b = n.args[1];
+    const bool commutes = n.op != Op::Sub && n.op != Op::SubExact && n.op != Op::Shl && n.op != Op::Shr;
+    if (commutes && !is_small(b) && registers_.home[b] == registers_.home[id]) std::swap(a, b);
+    if (is_small(b)) {
+      start(id, a);
+      with_small(gp(id), static_cast<int32_t>(cfg_.at(b).imm));
+    } else if (!cfg_.is_const(b) && registers_.home[b] == registers_.home[id]) {
+      const Gp other = cc_.newInt64();
+      cc_.mov(other, gp(b));
+      start(id, a);
+      with_register(gp(id), other);
+    } else {
+      start(id, a);
+      with_register(gp(id), gp(b));
+    }
+  }
+
+  /// The result's register holds the operand.
+  void start(Id result, Id operand) {
+    if (registers_.home[result] != registers_.home[operand]) move(result, operand);
+  }
+
+  bool is_apart(Id id) const {
+    const Node& n = cfg_.at(id);
+    return registers_.home[id] != registers_.home[n.args[0]] && registers_.home[id] != registers_.home[n.args[1]];
   }
 
   void emit_integer(Id id) {
@@ -332,6 +400,12 @@ class CfgEmitter {
     };
     switch (n.op) {
       case Op::Add:
+        if (is_apart(id) && !cfg_.is_const(n.args[0]) && (!cfg_.is_const(n.args[1]) || is_small(n.args[1])))
+          return void(
+              cc_.lea(gp(id), cfg_.is_const(n.args[1])
+                                  ? asmjit::x86::ptr(gp(n.args[0]), static_cast<int32_t>(cfg_.at(n.args[1]).imm))
+                                  : asmjit::x86::ptr(gp(n.args[0]), gp(n.args[1]))));
+        [[fallthrough]];
       case Op::AddExact:
         two(id, [&](Gp r, Gp b) { cc_.add(r, b); }, [&](Gp r, int32_t b) { cc_.add(r, b); });
         return exact();
@@ -354,12 +428,12 @@ class CfgEmitter {
       case Op::Shr:
         if (is_small(n.args[1])) return two(id, [](Gp, Gp) {}, [&](Gp r, int32_t b) { cc_.sar(r, b); });
         return void(cc_.sarx(gp(id), gp(n.args[0]), gp(n.args[1])));
-      case Op::Neg: cc_.mov(gp(id), gp(n.args[0])); return void(cc_.neg(gp(id)));
+      case Op::Neg: start(id, n.args[0]); return void(cc_.neg(gp(id)));
       case Op::Abs: {
         const Gp negative = cc_.newInt64();
         cc_.mov(negative, gp(n.args[0]));
         cc_.neg(negative);
-        cc_.mov(gp(id), gp(n.args[0]));
+        start(id, n.args[0]);
         cc_.test(gp(id), gp(id));
         return void(cc_.cmovs(gp(id), negative));
       }
@@ -376,7 +450,7 @@ class CfgEmitter {
                        std::has_single_bit(static_cast<uint64_t>(cfg_.at(n.args[1]).imm)) && is_small(n.args[1]);
     if (power) {
       const auto divisor = static_cast<int32_t>(cfg_.at(n.args[1]).imm);
-      cc_.mov(gp(id), gp(n.args[0]));
+      start(id, n.args[0]);
       if (n.op == Op::FloorDiv) cc_.sar(gp(id), std::countr_zero(static_cast<uint32_t>(divisor)));
       else cc_.and_(gp(id), divisor - 1);
       return;
@@ -452,6 +526,15 @@ class CfgEmitter {
       load_constant(m, c);
       return m;
     };
+    if (info(n.op).operands == 2 && cfg_.is_const(n.args[1]) && cfg_.at(n.args[1]).imm != 0) {
+      const Mem b = constant(cfg_.at(n.args[1]));
+      switch (n.op) {
+        case Op::Add: wide ? cc_.vaddsd(result, a, b) : cc_.vaddss(result, a, b); return;
+        case Op::Sub: wide ? cc_.vsubsd(result, a, b) : cc_.vsubss(result, a, b); return;
+        case Op::Mul: wide ? cc_.vmulsd(result, a, b) : cc_.vmulss(result, a, b); return;
+        default: wide ? cc_.vdivsd(result, a, b) : cc_.vdivss(result, a, b); return;
+      }
+    }
     switch (n.op) {
       case Op::Add: wide ? cc_.vaddsd(result, a, xmm(n.args[1])) : cc_.vaddss(result, a, xmm(n.args[1])); break;
       case Op::Sub: wide ? cc_.vsubsd(result, a, xmm(n.args[1])) : cc_.vsubss(result, a, xmm(n.args[1])); break;
@@ -493,12 +576,57 @@ class CfgEmitter {
     for (int i = 0; i < f.operands; ++i)
       if (f.operand == Type::I64) call->setArg(static_cast<std::size_t>(i), integers[i]);
       else call->setArg(static_cast<std::size_t>(i), floats[i]);
-    if (f.result == Type::I64) call->setRet(0, gp(id));
-    else call->setRet(0, xmm(id));
+    if (f.result == Type::I64) {
+      const Gp result = cc_.newInt64();
+      call->setRet(0, result);
+      cc_.mov(gp(id), result);
+    } else {
+      const Xmm result = cc_.newXmmSd();
+      call->setRet(0, result);
+      cc_.vmovaps(xmm(id), result);
+    }
   }
 
   void emit_select(Id id) {
     const Node& n = cfg_.at(id);
+    const Node& c = cfg_.at(n.args[0]);
+    const bool compares = !cfg_.is_param[n.args[0]] && is_comparison(c.op);
+    const Type compared = compares ? cfg_.at(c.args[0]).type : Type::I64;
+    if (n.type == Type::I64 && (compared == Type::I64 || c.op == Op::Lt || c.op == Op::Le)) {
+      const Gp made = cc_.newInt64(), yes = gp(n.args[1]);
+      if (cfg_.is_const(n.args[2])) set(made, cfg_.at(n.args[2]).imm);
+      else cc_.mov(made, gp(n.args[2]));
+      Cond when = Cond::kNZ;
+      if (!compares) cc_.test(gp(n.args[0]), gp(n.args[0]));
+      else if (compared == Type::I64) when = compare(c);
+      else {
+        compare_floats(compared, xmm(c.args[1]), xmm(c.args[0]));
+        when = c.op == Op::Lt ? Cond::kA : Cond::kAE;
+      }
+      cc_.cmov(when, made, yes);
+      return void(cc_.mov(gp(id), made));
+    }
+    if (n.type != Type::I64 && compared == n.type) {
+      const int predicate = c.op == Op::Lt ? 17 : c.op == Op::Le ? 18 : c.op == Op::Eq ? 0 : 4;
+      const bool wide = n.type == Type::F64;
+      // The processor's minimum and maximum give their second operand where neither is the lesser.
+      if (c.op == Op::Lt && n.args[1] == c.args[0] && n.args[2] == c.args[1]) {
+        if (wide) cc_.vminsd(xmm(id), xmm(n.args[1]), xmm(n.args[2]));
+        else cc_.vminss(xmm(id), xmm(n.args[1]), xmm(n.args[2]));
+        return;
+      }
+      if (c.op == Op::Lt && n.args[1] == c.args[1] && n.args[2] == c.args[0]) {
+        if (wide) cc_.vmaxsd(xmm(id), xmm(n.args[1]), xmm(n.args[2]));
+        else cc_.vmaxss(xmm(id), xmm(n.args[1]), xmm(n.args[2]));
+        return;
+      }
+      const Xmm mask = wide ? cc_.newXmmSd() : cc_.newXmmSs(), yes = xmm(n.args[1]), no = xmm(n.args[2]);
+      if (wide) cc_.vcmpsd(mask, xmm(c.args[0]), xmm(c.args[1]), predicate);
+      else cc_.vcmpss(mask, xmm(c.args[0]), xmm(c.args[1]), predicate);
+      if (wide) cc_.vblendvpd(xmm(id), no, yes, mask);
+      else cc_.vblendvps(xmm(id), no, yes, mask);
+      return;
+    }
     const Label past = cc_.newLabel();
     if (n.type == Type::I64) {
       const Gp made = cc_.newInt64();
@@ -577,9 +705,18 @@ class CfgEmitter {
     emit_float(id);
   }
 
+  /// What only exits use is computed anew at each.
+  void compute(Id id) {
+    if (id == kNone || !registers_.at_exits[id] || gps_[id].isValid()) return;
+    for (Id a : cfg_.at(id).args) compute(a);
+    computed_.push_back(id);
+    emit_node(id);
+  }
+
   void emit_exit(uint32_t e) {
     cc_.bind(exits_[e]);
     const std::vector<Id>& values = cfg_.exits[e].values;
+    for (Id v : values) compute(v);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Mem to = asmjit::x86::qword_ptr(out_, static_cast<int32_t>(8 * i));
       const Node& n = cfg_.at(values[i]);
@@ -593,16 +730,21 @@ class CfgEmitter {
       }
     }
     const Gp number = cc_.newInt64();
-    cc_.mov(number, e);
+    set(number, cfg_.number_of(e));
     cc_.ret(number);
+    for (Id id : std::exchange(computed_, {})) gps_[id] = Gp();
   }
 
   const Cfg& cfg_;
   asmjit::x86::Compiler& cc_;
   const cfg::Shape shape_;
+  const cfg::Registers registers_;
   std::vector<Gp> gps_;
   std::vector<Xmm> xmms_;
-  std::vector<bool> wanted_, taken_;
+  std::vector<bool> taken_;
+  std::map<std::vector<int64_t>, uint32_t> same_exits_;  // by number and values
+  std::vector<Id> computed_;                             // at the exit that is being made
+  std::vector<std::pair<Label, const Edge*>> asides_;
   std::vector<Label> blocks_, exits_;
   uint32_t next_ = kNone;
   bool has_cell_ = false;

@@ -584,6 +584,7 @@ void LoopTranslator::for_item(const Instr& i) {
     last.pc = static_cast<uint32_t>(i.arg);
     const uint32_t inside = static_cast<uint32_t>(cfg_.blocks.size());
     cfg_.blocks.emplace_back();
+    cfg_.blocks.back().level = cfg_.blocks[here].level;
     const cfg::Edge end = edge_to(std::move(ended));
     cfg::Block& b = cfg_.blocks[here];
     b.end = cfg::Block::End::Branch;
@@ -693,6 +694,7 @@ void LoopTranslator::for_iter(const Instr& i) {
     // Whoever else holds the iterator finds it at its end.
     end.block = static_cast<uint32_t>(cfg_.blocks.size());
     cfg_.blocks.emplace_back();
+    cfg_.blocks.back().level = cfg_.blocks[block_].level;
     const uint32_t here = std::exchange(block_, end.block);
     set_range(object, next, integer(0));
     ended.checkpoint = nullptr;

@@ -408,6 +408,16 @@ void for_each_part(Typed& v, F&& f) {
 
 }  // namespace
 
+/// How many loops of the outermost frame an instruction is in.
+uint32_t LoopTranslator::level_of(uint32_t pc) {
+  const CodeView& view = *request_.view;
+  if (loops_.empty())
+    for (uint32_t i = head_; i <= last_; ++i)
+      if (is_loop_head(view, i)) loops_.emplace_back(i, last_of_nest(view, i));
+  return static_cast<uint32_t>(std::count_if(loops_.begin(), loops_.end(),
+                                             [&](const auto& loop) { return loop.first <= pc && pc <= loop.second; }));
+}
+
 cfg::Edge LoopTranslator::edge_to(State state) {
   Frame& f = state.frames.back();
   const auto makes = [&](const std::vector<Typed>& all) {
@@ -444,6 +454,7 @@ cfg::Edge LoopTranslator::edge_to(State state) {
   if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
     give_up("its variables have too many combinations of types");
   cfg_.blocks.emplace_back();
+  cfg_.blocks.back().level = level_of(state.frames.front().pc);
   std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
     if (alone)

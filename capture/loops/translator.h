@@ -156,6 +156,7 @@ class LoopTranslator {
   uint32_t object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v);
   uint32_t fetched(const SourceRef& source);
   void leave(std::string why);
+  uint32_t level_of(uint32_t pc);
   cfg::Edge edge_to(State state);
   void jump(uint32_t target);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
@@ -286,8 +287,9 @@ class LoopTranslator {
   Executor executor_;
   std::shared_ptr<LoopProgram> program_;
   cfg::Cfg& cfg_;
-  uint32_t head_, last_;  // of the nest: its instructions
-  State state_;           // of the block that is being made
+  uint32_t head_, last_;                              // of the nest: its instructions
+  std::vector<std::pair<uint32_t, uint32_t>> loops_;  // the first and last instruction of each
+  State state_;                                       // of the block that is being made
   uint32_t block_ = 0;
   bool ended_ = false;
   std::vector<Given> open_;

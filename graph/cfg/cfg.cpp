@@ -88,7 +88,9 @@ std::string print(const Cfg& cfg) {
     if (block.end == Block::End::Leave) out += "  leave exit" + std::to_string(block.exit) + "\n";
   }
   for (std::size_t i = 0; i < cfg.exits.size(); ++i) {
-    out += "exit" + std::to_string(i) + ":";
+    out += "exit" + std::to_string(i);
+    if (cfg.exits[i].number != kNone) out += " as exit" + std::to_string(cfg.exits[i].number);
+    out += ":";
     for (Id v : cfg.exits[i].values) out += " " + name_of(v);
     out += "\n";
   }

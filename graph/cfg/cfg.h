@@ -94,6 +94,7 @@ struct Block {
   Id condition = kNone;  // Branch: to[0] if it is not 0, else to[1]
   Edge to[2];
   uint32_t exit = kNone;  // Leave
+  uint32_t level = 0;     // how many loops of the program it is in, if known: tells loops of one head apart
 
   int successors() const { return end == End::Jump ? 1 : end == End::Branch ? 2 : 0; }
 };
@@ -101,6 +102,7 @@ struct Block {
 /// Where the interpreter goes on; the kernel writes these values out and gives the number of the exit.
 struct Exit {
   std::vector<Id> values;
+  uint32_t number = kNone;  // of a copy of an exit: which one it is to the caller; else its place is its number
 };
 
 /// Block 0 is the entry, which has no parameters and is no target.
@@ -118,6 +120,7 @@ struct Cfg {
   Id add_param(uint32_t block, Type type);
   const Node& at(Id id) const { return nodes[id]; }
   bool is_const(Id id) const { return nodes[id].op == Op::Const && !is_param[id]; }
+  uint32_t number_of(uint32_t exit) const { return exits[exit].number == kNone ? exit : exits[exit].number; }
 };
 
 std::string print(const Cfg& cfg);

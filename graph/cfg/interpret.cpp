@@ -121,7 +121,7 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
   std::vector<int64_t> value(cfg.nodes.size(), 0);
   const auto leave = [&](uint32_t exit) {
     for (std::size_t i = 0; i < cfg.exits[exit].values.size(); ++i) out[i] = value[cfg.exits[exit].values[i]];
-    return static_cast<int64_t>(exit);
+    return static_cast<int64_t>(cfg.number_of(exit));
   };
   for (uint32_t b = 0;;) {
     const Block& block = cfg.blocks[b];

@@ -6,42 +6,16 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "graph/cfg/cfg.h"
+#include "graph/cfg/edit.h"
+#include "graph/cfg/loops.h"
 
 namespace framejit::cfg {
 
 namespace {
-
-/// Which value stands for another one.
-class Names {
- public:
-  explicit Names(std::size_t count) : of_(count) {
-    for (Id i = 0; i < count; ++i) of_[i] = i;
-  }
-  Id operator()(Id v) {
-    if (v == kNone) return v;
-    while (of_[v] != v) v = of_[v] = of_[of_[v]];
-    return v;
-  }
-  void replace(Id v, Id by) { of_[(*this)(v)] = (*this)(by); }
-
- private:
-  std::vector<Id> of_;
-};
-
-void rename(Cfg& cfg, Names& names) {
-  for (Node& n : cfg.nodes)
-    for (Id& a : n.args) a = names(a);
-  for (Block& b : cfg.blocks) {
-    b.condition = names(b.condition);
-    for (Edge& e : b.to)
-      for (Id& a : e.args) a = names(a);
-  }
-  for (Exit& e : cfg.exits)
-    for (Id& v : e.values) v = names(v);
-}
 
 /// Parameters that are given one value, beside themselves, are that value.
 void drop_parameters(Cfg& cfg) {
@@ -143,10 +117,117 @@ Key key_of(const Node& n) {
           n.function};
 }
 
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::size_t hash = 0;
+    std::apply(
+        [&hash](const auto&... part) {
+          ((hash = (hash ^ std::hash<std::decay_t<decltype(part)>>{}(part)) * 0x9e3779b97f4a7c15u), ...);
+        },
+        key);
+    return hash ^ (hash >> 32);
+  }
+};
+
 /// A division of integers stops the process if the divisor is 0: it stays behind the check.
 bool may_move(const Cfg& cfg, const Node& n) {
   const bool divides = n.op == Op::FloorDiv || n.op == Op::FloorMod;
   return info(n.op).effect == Effect::Pure && (!divides || (cfg.is_const(n.args[1]) && cfg.at(n.args[1]).imm > 0));
+}
+
+/// Constants by value; new ones stand in the entry.
+class Constants {
+ public:
+  Id operator()(Cfg& cfg, int64_t value) {
+    const auto [at, first] = known_.emplace(value, kNone);
+    if (first) {
+      Node n;
+      n.type = Type::I64;
+      n.imm = value;
+      at->second = cfg.add(n);
+      cfg.blocks[0].nodes.push_back(at->second);
+    }
+    return at->second;
+  }
+
+ private:
+  std::map<int64_t, Id> known_;
+};
+
+/// Constants stand on the right, add up, and go into addresses.
+void associate(Cfg& cfg, Id id, Constants& constants) {
+  const auto is_integer = [&](Id v) { return cfg.is_const(v) && cfg.at(v).type == Type::I64; };
+  const auto negative = [](int64_t v) { return static_cast<int64_t>(0 - static_cast<uint64_t>(v)); };
+  const auto total = [](int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  };
+  Node n = cfg.at(id);
+  const bool commutes = n.op == Op::Mul || n.op == Op::MulExact || n.op == Op::AddExact || n.op == Op::And ||
+                        n.op == Op::Or || n.op == Op::Xor;
+  if (commutes && n.type == Type::I64 && is_integer(n.args[0]) && !is_integer(n.args[1])) {
+    std::swap(n.args[0], n.args[1]);
+    cfg.nodes[id] = n;
+  }
+  // A sum with a constant, as value and constant.
+  const auto split = [&](Id v) -> std::optional<std::pair<Id, int64_t>> {
+    const Node& s = cfg.at(v);
+    if (cfg.is_param[v] || s.type != Type::I64 || s.op != Op::Add || !is_integer(s.args[1])) return std::nullopt;
+    return std::pair(s.args[0], cfg.at(s.args[1]).imm);
+  };
+  if (n.op == Op::Load || n.op == Op::Store) {
+    constexpr int64_t kFar = 1 << 28;
+    for (const int i : {0, 1}) {
+      if (n.args[i] == kNone) continue;
+      const auto parts = split(n.args[i]);
+      if (!parts || std::abs(parts->second) > kFar) continue;
+      const int64_t displacement = n.imm + parts->second * (i == 0 ? 1 : n.scale);
+      if (std::abs(displacement) > kFar) continue;
+      n.args[i] = parts->first;
+      n.imm = displacement;
+    }
+    // A base with a scaled number in it.
+    if (n.args[1] == kNone && !cfg.is_param[n.args[0]] && cfg.at(n.args[0]).op == Op::Add) {
+      const Node& s = cfg.at(n.args[0]);
+      for (const int i : {0, 1}) {
+        const Node& m = cfg.at(s.args[i]);
+        if (cfg.is_param[s.args[i]] || m.op != Op::Mul || !is_integer(m.args[1])) continue;
+        const int64_t scale = cfg.at(m.args[1]).imm;
+        if (scale != 1 && scale != 2 && scale != 4 && scale != 8) continue;
+        n.args[0] = s.args[1 - i];
+        n.args[1] = m.args[0];
+        n.scale = static_cast<uint8_t>(scale);
+        break;
+      }
+    }
+    cfg.nodes[id] = n;
+    return;
+  }
+  if ((n.op == Op::Eq || n.op == Op::Ne) && is_integer(n.args[1])) {
+    const Node& s = cfg.at(n.args[0]);
+    const int64_t than = cfg.at(n.args[1]).imm;
+    if (const auto parts = split(n.args[0])) {
+      n.args[0] = parts->first;
+      n.args[1] = constants(cfg, total(than, negative(parts->second)));
+    } else if (!cfg.is_param[n.args[0]] && s.op == Op::Sub && s.type == Type::I64 && than == 0) {
+      n.args[1] = s.args[1];
+      n.args[0] = s.args[0];
+    }
+    cfg.nodes[id] = n;
+    return;
+  }
+  if (n.type != Type::I64 || (n.op != Op::Add && n.op != Op::Sub)) return;
+  if (n.op == Op::Add && is_integer(n.args[0]) && !is_integer(n.args[1])) std::swap(n.args[0], n.args[1]);
+  if (n.op == Op::Sub && is_integer(n.args[1]) && !is_integer(n.args[0])) {
+    n.op = Op::Add;
+    n.args[1] = constants(cfg, negative(cfg.at(n.args[1]).imm));
+  }
+  if (n.op == Op::Add && is_integer(n.args[1])) {
+    if (const auto parts = split(n.args[0])) {
+      n.args[0] = parts->first;
+      n.args[1] = constants(cfg, total(parts->second, cfg.at(n.args[1]).imm));
+    }
+  }
+  cfg.nodes[id] = n;
 }
 
 /// One node for one value; what does not change in a loop stands in front of it.
@@ -154,16 +235,19 @@ void number_values(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   Names names(cfg.nodes.size());
   std::vector<uint32_t> block_of(cfg.nodes.size(), 0);
-  std::map<Key, std::vector<Id>> known;
+  std::unordered_map<Key, std::vector<Id>, KeyHash> known;
   // Within one block and between stores, a load gives what the same load gave before.
-  std::map<Key, Id> loaded;
+  std::unordered_map<Key, Id, KeyHash> loaded;
+  Constants constants;
   for (uint32_t b : shape.order) {
     for (Id p : cfg.blocks[b].params) block_of[p] = b;
     loaded.clear();
     const std::vector<Id> nodes = std::exchange(cfg.blocks[b].nodes, {});
     for (Id id : nodes) {
+      for (Id& a : cfg.nodes[id].args) a = names(a);
+      associate(cfg, id, constants);
+      block_of.resize(cfg.nodes.size(), 0);
       Node& n = cfg.nodes[id];
-      for (Id& a : n.args) a = names(a);
       if (const std::optional<int64_t> value = folded(cfg, n)) {
         n = Node{};
         n.type = Type::I64;
@@ -268,11 +352,32 @@ void drop_unused(Cfg& cfg) {
 }  // namespace
 
 void optimize(Cfg& cfg) {
-  drop_parameters(cfg);
-  number_values(cfg);
-  drop_parameters(cfg);
-  number_values(cfg);
+  const auto simplify = [&cfg](bool changed = true) {
+    if (!changed) return;
+    drop_parameters(cfg);
+    number_values(cfg);
+  };
+  simplify();
+  simplify();
   drop_unused(cfg);
+  if (!shape_of(cfg).has_loop) return;
+  join_blocks(cfg);
+  separate_loops(cfg);
+  add_preheaders(cfg);
+  separate_exits(cfg);
+  simplify();
+  drop_unused(cfg);
+  simplify(version_loops(cfg));
+  count_once(cfg);
+  if (rotate_loops(cfg)) add_preheaders(cfg);
+  simplify();
+  count_once(cfg);
+  step_addresses(cfg);
+  choose_values(cfg);
+  simplify();
+  sink_results(cfg);
+  drop_unused(cfg);
+  join_blocks(cfg);
 }
 
 }  // namespace framejit::cfg

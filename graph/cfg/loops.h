@@ -1,0 +1,38 @@
+// Passes over the loops of a control-flow graph.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/cfg/cfg.h"
+
+namespace framejit::cfg {
+
+/// The blocks of the loop with this head, the head first.
+std::vector<uint32_t> blocks_of_loop(const Cfg& cfg, const Shape& shape, uint32_t head);
+
+/// The one block in front of a loop, which leads to its head only, or kNone.
+uint32_t front_of(const Cfg& cfg, const Shape& shape, uint32_t head);
+
+// The passes need preheaders and exits of each block's own (edit.h). Some tell whether they changed anything.
+
+/// An inner loop gets a version without the checks that hold in all of its rounds if some conditions hold in front of
+/// it.
+bool version_loops(Cfg& cfg);
+
+/// What counts in step with another count is computed from it.
+void count_once(Cfg& cfg);
+
+/// Loops that test whether they go on at their head test it at the end of a round, and once in front.
+bool rotate_loops(Cfg& cfg);
+
+/// Addresses that grow by one number in each round of an inner loop are sums instead of products.
+void step_addresses(Cfg& cfg);
+
+/// Sums that are needed only behind a loop are computed there.
+void sink_results(Cfg& cfg);
+
+/// Branches around a few cheap operations become choices between values.
+void choose_values(Cfg& cfg);
+
+}  // namespace framejit::cfg

@@ -1,0 +1,656 @@
+// Versions of inner loops without the checks that hold in all of their rounds.
+//
+// A value in a loop is bounded by values that the loop does not change: by where a count begins and by its rounds, by
+// conditions that lead to a block, by operations. A check that follows from such bounds is left out in a version of the
+// loop that runs if the bounds are what they have to be; they are compared in front of the loop. Whatever else comes
+// runs in the loop as it was. All numbers of bounds are natural and have 31 bits, so that they are computed exactly.
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "graph/cfg/edit.h"
+#include "graph/cfg/loops.h"
+#include "graph/cfg/registers.h"
+
+namespace framejit::cfg {
+
+namespace {
+
+constexpr int kLeafBits = 31, kMostBits = 61;
+constexpr int64_t kMostOffset = int64_t{1} << 55;
+constexpr int kMostSteps = 8;  // from a value to those it is made of
+constexpr std::size_t kMostBlocks = 24, kMostNodes = 300, kMostConditions = 24;
+
+/// What a number is compared with: a value that the loop does not change, or none, and a constant. A value is one that
+/// is there (a leaf), or a sum or product of such.
+struct Bound {
+  Id base = kNone;
+  int64_t plus = 0;
+  int bits = 0;  // of the base
+  bool leaf = false;
+};
+
+struct Range {
+  std::optional<Bound> low, high;
+  bool complete() const { return low && high; }
+};
+
+/// Holds in front of the loop: a + a_plus op b + b_plus; without op: a is not 0.
+struct Condition {
+  std::optional<Op> op;
+  Bound a, b;
+  auto key() const { return std::tuple(op ? static_cast<int>(*op) : -1, a.base, a.plus, b.base, b.plus); }
+};
+
+class Version {
+ public:
+  Version(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, std::vector<uint32_t> members)
+      : cfg_(cfg), shape_(shape), head_(head), front_(front), members_(std::move(members)) {
+    block_of_.assign(cfg.nodes.size(), kNone);
+    for (uint32_t b : members_) {
+      for (Id p : cfg.blocks[b].params) block_of_[p] = b;
+      for (Id n : cfg.blocks[b].nodes) block_of_[n] = b;
+    }
+    for (uint32_t b : members_)
+      for (int k = 0; k < cfg.blocks[b].successors(); ++k)
+        if (cfg.blocks[b].to[k].block == head) backs_.push_back({b, k});
+    find_rounds();
+  }
+
+  bool run() {
+    for (uint32_t b : members_) {
+      const std::vector<Id> nodes = cfg_.blocks[b].nodes;
+      for (std::size_t at = 0; at < nodes.size(); ++at) {
+        needs_.clear();
+        here_ = b;
+        at_ = at;
+        if (decide(nodes[at]) && wanted_.size() + needs_.size() <= kMostConditions) {
+          done_.push_back(nodes[at]);
+          for (Condition& c : needs_)
+            if (std::none_of(wanted_.begin(), wanted_.end(), [&](const Condition& w) { return w.key() == c.key(); }))
+              wanted_.push_back(std::move(c));
+        }
+      }
+    }
+    std::vector<Id>& nodes = cfg_.blocks[front_].nodes;
+    if (done_.empty()) return false;
+    nodes.insert(nodes.end(), made_.begin(), made_.end());
+    if (!wanted_.empty()) split();
+    change();
+    return true;
+  }
+
+ private:
+  struct Back {
+    uint32_t block;
+    int edge;
+  };
+
+  bool is_inside(Id v) const { return v < block_of_.size() && block_of_[v] != kNone; }
+  bool is_member(uint32_t b) const { return std::find(members_.begin(), members_.end(), b) != members_.end(); }
+  int64_t imm(Id v) const { return cfg_.at(v).imm; }
+
+  // Nodes in front of the loop.
+
+  Id node(Op op, Id a, Id b) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    made_.push_back(cfg_.add(n));
+    return made_.back();
+  }
+
+  Id constant(int64_t value) {
+    Node n;
+    n.type = Type::I64;
+    n.imm = value;
+    made_.push_back(cfg_.add(n));
+    return made_.back();
+  }
+
+  Id value(const Bound& b) {
+    if (b.base == kNone) return constant(b.plus);
+    return b.plus == 0 ? b.base : node(Op::Add, b.base, constant(b.plus));
+  }
+
+  // Bounds.
+
+  void need(Op op, Bound a, Bound b) { needs_.push_back({op, a, b}); }
+
+  static Bound number(int64_t n) { return {kNone, n, 0, true}; }
+
+  std::optional<Bound> leaf(Id v) {
+    if (cfg_.is_const(v)) {
+      if (std::abs(imm(v)) > kMostOffset) return std::nullopt;
+      return number(imm(v));
+    }
+    if (cfg_.at(v).type != Type::I64) return std::nullopt;
+    // The rounds of a range: what is left, or none.
+    const Node& n = cfg_.at(v);
+    if (!cfg_.is_param[v] && n.op == Op::Select && cfg_.is_const(n.args[2]) && imm(n.args[2]) == 0) {
+      const Node& c = cfg_.at(n.args[0]);
+      if (!cfg_.is_param[n.args[0]] && c.op == Op::Lt && cfg_.is_const(c.args[0]) && imm(c.args[0]) == 0 &&
+          c.args[1] == n.args[1])
+        return leaf(n.args[1]);
+    }
+    // A value less a constant, such as what is left behind the first round.
+    if (!cfg_.is_param[v] && (n.op == Op::Sub || n.op == Op::Add || n.op == Op::AddExact || n.op == Op::SubExact) &&
+        cfg_.is_const(n.args[1]) && std::abs(imm(n.args[1])) < (1 << 20)) {
+      const int64_t by = n.op == Op::Sub || n.op == Op::SubExact ? -imm(n.args[1]) : imm(n.args[1]);
+      if (std::optional<Bound> inner = leaf(n.args[0])) return inner->plus += by, inner;
+    }
+    const Bound out{v, 0, kLeafBits, true};
+    needs_.push_back({Op::Below, out, number(int64_t{1} << kLeafBits)});
+    return out;
+  }
+
+  static std::optional<Bound> plus(std::optional<Bound> b, int64_t by) {
+    if (!b || std::abs(b->plus) > kMostOffset || std::abs(by) > kMostOffset) return std::nullopt;
+    b->plus += by;
+    return b;
+  }
+
+  std::optional<Bound> sum(const std::optional<Bound>& a, const std::optional<Bound>& b, bool minus = false) {
+    if (!a || !b) return std::nullopt;
+    if (b->base == kNone) return plus(a, minus ? -b->plus : b->plus);
+    if (a->base == kNone && !minus) return plus(b, a->plus);
+    const int bits = std::max(a->bits, b->bits) + 1;
+    if (bits > kMostBits) return std::nullopt;
+    if (minus && a->base == b->base) return plus(number(0), a->plus - b->plus);
+    const Id base = node(minus ? Op::Sub : Op::Add, a->base == kNone ? constant(0) : a->base, b->base);
+    return plus(Bound{base, 0, bits, false}, minus ? a->plus - b->plus : a->plus + b->plus);
+  }
+
+  /// Times a natural number.
+  std::optional<Bound> product(const std::optional<Bound>& a, const std::optional<Bound>& by) {
+    if (!a || !by) return std::nullopt;
+    if (by->base == kNone) {
+      const int64_t f = by->plus;
+      if (f < 0 || f > (int64_t{1} << 20) || std::abs(a->plus) > (int64_t{1} << 32)) return std::nullopt;
+      if (f == 0) return number(0);
+      if (f == 1) return a;
+      if (a->base == kNone) return number(a->plus * f);
+      const int bits = a->bits + 21;
+      if (bits > kMostBits) return std::nullopt;
+      return Bound{node(Op::Mul, a->base, constant(f)), a->plus * f, bits, false};
+    }
+    if (a->base == kNone && a->plus >= 0 && by->leaf && by->plus == 0) return product(by, a);
+    if (!by->leaf || by->plus != 0 || std::abs(a->plus) > (int64_t{1} << 20)) return std::nullopt;
+    const int bits = a->bits + 1 + by->bits;
+    if (bits > kMostBits + 1) return std::nullopt;
+    return Bound{node(Op::Mul, value(*a), by->base), 0, bits, false};
+  }
+
+  /// Is a + by <= b? A condition in front of the loop, if it is not known.
+  bool at_most(const Bound& a, const Bound& b, int64_t by = 0) {
+    if (a.base == b.base) return a.plus + by <= b.plus;
+    if (a.base == kNone && b.leaf && a.plus + by <= b.plus) return true;
+    Bound left = a;
+    left.plus += by;
+    // The constant goes to one side.
+    if (left.base == kNone) {
+      left.plus -= b.plus;
+      Bound right = b;
+      right.plus = 0;
+      need(Op::Le, left, right);
+    } else if (b.base == kNone) {
+      Bound right = b;
+      right.plus -= left.plus;
+      left.plus = 0;
+      need(Op::Le, left, right);
+    } else {
+      Bound right = b;
+      right.plus -= left.plus;
+      left.plus = 0;
+      need(Op::Le, left, right);
+    }
+    return true;
+  }
+
+  // Counts.
+
+  void find_rounds() {
+    const Block& block = cfg_.blocks[head_];
+    if (block.end != Block::End::Branch || cfg_.is_param[block.condition]) return;
+    const Node& n = cfg_.at(block.condition);
+    if (!is_member(block.to[0].block) || is_member(block.to[1].block)) return;
+    if (n.op != Op::Ne || !cfg_.is_const(n.args[1]) || imm(n.args[1]) != 0) return;
+    const std::optional<std::size_t> which = place_of(n.args[0]);
+    if (!which) return;
+    for (const Back& back : backs_) {
+      const Id given = cfg_.blocks[back.block].to[back.edge].args[*which];
+      if (cfg_.is_param[given]) return;
+      const Node& less = cfg_.at(given);
+      if (less.op != Op::Add || less.args[0] != n.args[0] || !cfg_.is_const(less.args[1]) || imm(less.args[1]) != -1)
+        return;
+    }
+    rounds_ = cfg_.blocks[front_].to[0].args[*which];
+    body_ = block.to[0].block;
+  }
+
+  std::optional<std::size_t> place_of(Id v) const {
+    const std::vector<Id>& params = cfg_.blocks[head_].params;
+    const auto at = std::find(params.begin(), params.end(), v);
+    if (at == params.end()) return std::nullopt;
+    return at - params.begin();
+  }
+
+  struct Steps {
+    int64_t least = 0, most = 0;
+    Id by = kNone;      // a step that is a value of 1
+    bool exact = true;  // no sum wraps
+    bool any = false;
+  };
+
+  /// How a parameter of the head changes until a value; false: otherwise.
+  bool add_steps(Steps& s, Id from, Id to, int64_t so_far, Id by, bool exact, int depth) const {
+    if (depth > kMostSteps) return false;
+    if (from == to) {
+      s.least = s.any ? std::min(s.least, so_far) : so_far;
+      s.most = s.any ? std::max(s.most, so_far) : so_far;
+      if (s.any && s.by != by) return false;
+      s.by = by;
+      s.exact = s.exact && exact;
+      s.any = true;
+      return true;
+    }
+    if (!is_inside(to)) return false;
+    if (cfg_.is_param[to]) {
+      const uint32_t b = block_of_[to];
+      if (b == head_ || by != kNone) return false;
+      const auto& params = cfg_.blocks[b].params;
+      const std::size_t which = static_cast<std::size_t>(std::find(params.begin(), params.end(), to) - params.begin());
+      for (uint32_t p : shape_.before[b])
+        for (int k = 0; k < cfg_.blocks[p].successors(); ++k)
+          if (cfg_.blocks[p].to[k].block == b &&
+              !add_steps(s, from, cfg_.blocks[p].to[k].args[which], so_far, by, exact, depth + 1))
+            return false;
+      return true;
+    }
+    const Node& n = cfg_.at(to);
+    const bool adds = n.op == Op::Add || n.op == Op::AddExact;
+    if (!adds && n.op != Op::Sub && n.op != Op::SubExact) return false;
+    const bool is_exact = exact && (n.op == Op::AddExact || n.op == Op::SubExact);
+    if (cfg_.is_const(n.args[1]) && std::abs(imm(n.args[1])) < (1 << 20))
+      return add_steps(s, from, n.args[0], so_far + (adds ? imm(n.args[1]) : -imm(n.args[1])), by, is_exact, depth + 1);
+    if (adds && !is_inside(n.args[1]) && by == kNone && so_far == 0)
+      return add_steps(s, from, n.args[0], 0, n.args[1], is_exact, depth + 1);
+    return false;
+  }
+
+  /// The range of a parameter of the head, within a block.
+  Range count(std::size_t which, uint32_t b) {
+    const Id p = cfg_.blocks[head_].params[which];
+    Steps s;
+    for (const Back& back : backs_)
+      if (!add_steps(s, p, cfg_.blocks[back.block].to[back.edge].args[which], 0, kNone, true, 0)) return {};
+    if (!s.any) return {};
+    const std::size_t mark = needs_.size();
+    const std::optional<Bound> start = leaf(cfg_.blocks[front_].to[0].args[which]);
+    if (!start) return {};
+    if (s.by != kNone) {
+      need(Op::Eq, Bound{s.by, 0, 0, false}, number(1));
+      s.least += 1;
+      s.most += 1;
+    }
+    if (s.least < 0 && s.most > 0) return needs_.resize(mark), Range{};
+    const bool grows = s.most > 0;
+    Range out;
+    (grows ? out.low : out.high) = start;
+    std::optional<Bound>& far = grows ? out.high : out.low;
+    if (rounds_ != kNone) {
+      std::optional<Bound> rounds = leaf(rounds_);
+      if (rounds && !at_most(number(0), *rounds)) rounds.reset();
+      if (b != head_ && shape_.dominates(body_, b)) rounds = plus(rounds, -1);
+      far = sum(start, product(rounds, number(grows ? s.most : -s.least)), !grows);
+    }
+    if (!far && s.exact) {
+      // What leads back to the head bounds it, if it holds of the first value too.
+      std::optional<Bound> common;
+      for (const Back& back : backs_) {
+        const Id given = cfg_.blocks[back.block].to[back.edge].args[which];
+        const Range r = facts(given, back.block, cfg_.blocks[back.block].nodes.size(), back.edge);
+        const std::optional<Bound>& one = grows ? r.high : r.low;
+        if (!one || (common && (common->base != one->base || common->plus != one->plus))) {
+          common.reset();
+          break;
+        }
+        common = one;
+      }
+      if (common && (grows ? at_most(*start, *common) : at_most(*common, *start))) far = common;
+    }
+    // Sums that may wrap bound nothing, unless a condition bounds what they begin with.
+    const auto is_bounded = [&](const Back& back) {
+      const Range r = facts(p, back.block, cfg_.blocks[back.block].nodes.size());
+      return grows ? r.high.has_value() : r.low.has_value();
+    };
+    if (!far && !s.exact && !std::all_of(backs_.begin(), backs_.end(), is_bounded)) return needs_.resize(mark), Range{};
+    return out;
+  }
+
+  // What is known of a value where control is.
+
+  void add_fact(Range& r, Id x, const Node& n, bool truth) {
+    const auto bound = [&](Id v) -> std::optional<Bound> { return is_inside(v) ? std::nullopt : leaf(v); };
+    const std::size_t mark = needs_.size();
+    std::optional<Bound> low, high;
+    if (n.op == Op::Lt || n.op == Op::Le) {
+      // truth: a < b or a <= b; else: b <= a or b < a.
+      const Id below = truth ? n.args[0] : n.args[1], above = truth ? n.args[1] : n.args[0];
+      const int64_t gap = (n.op == Op::Lt) == truth ? 1 : 0;
+      if (below == x) high = plus(bound(above), -gap);
+      if (above == x) low = plus(bound(below), gap);
+    } else if (n.op == Op::Below && truth && n.args[0] == x) {
+      if (const std::optional<Bound> length = bound(n.args[1]);
+          length && (length->base != kNone || length->plus >= 0)) {
+        // The length itself is natural.
+        if (length->base == kNone || length->plus == 0) {
+          low = number(0);
+          high = plus(length, -1);
+        }
+      }
+    }
+    const bool news = (low && !r.low) || (high && !r.high);
+    if (low && !r.low) r.low = low;
+    if (high && !r.high) r.high = high;
+    if (!news) needs_.resize(mark);
+  }
+
+  bool is_integer_comparison(Id c) const {
+    return !cfg_.is_param[c] && is_comparison(cfg_.at(c).op) && cfg_.at(cfg_.at(c).args[0]).type == Type::I64;
+  }
+
+  /// Behind the conditions that lead to a place, and along an edge from there.
+  Range facts(Id x, uint32_t b, std::size_t at, int edge = -1) {
+    Range r;
+    const Block& last = cfg_.blocks[b];
+    if (edge >= 0 && last.end == Block::End::Branch && is_integer_comparison(last.condition) &&
+        last.to[0].block != last.to[1].block)
+      add_fact(r, x, cfg_.at(last.condition), edge == 0);
+    for (int steps = 0; steps < 32; ++steps) {
+      const std::vector<Id>& nodes = cfg_.blocks[b].nodes;
+      for (std::size_t i = std::min(at, nodes.size()); i-- > 0;)
+        if (const Node& n = cfg_.at(nodes[i]); n.op == Op::Check && is_integer_comparison(n.args[0]))
+          add_fact(r, x, cfg_.at(n.args[0]), true);
+      if (b == head_ || r.complete()) break;
+      const uint32_t up = shape_.dominator[b];
+      const Block& block = cfg_.blocks[up];
+      if (shape_.before[b].size() == 1 && block.end == Block::End::Branch && is_integer_comparison(block.condition))
+        add_fact(r, x, cfg_.at(block.condition), block.to[0].block == b);
+      b = up;
+      at = static_cast<std::size_t>(-1);
+    }
+    return r;
+  }
+
+  Range range(Id x, uint32_t b, std::size_t at, int depth = 0) {
+    if (depth > kMostSteps || cfg_.at(x).type != Type::I64) return {};
+    if (!is_inside(x)) {
+      const std::optional<Bound> exactly = leaf(x);
+      return {exactly, exactly};
+    }
+    std::size_t mark = needs_.size();
+    Range r = made_of(x, b, at, depth);
+    if (r.complete()) return r;
+    if (!r.low && !r.high) needs_.resize(mark);
+    mark = needs_.size();
+    const Range known = facts(x, b, at);
+    if (!known.low && !known.high) needs_.resize(mark);
+    if (!r.low) r.low = known.low;
+    if (!r.high) r.high = known.high;
+    return r;
+  }
+
+  Range made_of(Id x, uint32_t b, std::size_t at, int depth) {
+    if (cfg_.is_param[x]) {
+      const uint32_t home = block_of_[x];
+      const std::vector<Id>& params = cfg_.blocks[home].params;
+      const std::size_t which = static_cast<std::size_t>(std::find(params.begin(), params.end(), x) - params.begin());
+      if (home == head_) return count(which, b);
+      Range both;
+      bool first = true;
+      for (uint32_t p : shape_.before[home])
+        for (int k = 0; k < cfg_.blocks[p].successors(); ++k) {
+          if (cfg_.blocks[p].to[k].block != home) continue;
+          const Range one = range(cfg_.blocks[p].to[k].args[which], p, cfg_.blocks[p].nodes.size(), depth + 2);
+          if (first) both = one;
+          else {
+            if (!one.low || !both.low || one.low->base != both.low->base) both.low.reset();
+            else both.low->plus = std::min(both.low->plus, one.low->plus);
+            if (!one.high || !both.high || one.high->base != both.high->base) both.high.reset();
+            else both.high->plus = std::max(both.high->plus, one.high->plus);
+          }
+          first = false;
+        }
+      return both;
+    }
+    const Node n = cfg_.at(x);
+    switch (n.op) {
+      case Op::Add:
+      case Op::AddExact:
+      case Op::Sub:
+      case Op::SubExact: {
+        const bool adds = n.op == Op::Add || n.op == Op::AddExact;
+        const Range p = range(n.args[0], b, at, depth + 1), q = range(n.args[1], b, at, depth + 1);
+        Range r{sum(p.low, adds ? q.low : q.high, !adds), sum(p.high, adds ? q.high : q.low, !adds)};
+        if ((n.op == Op::Add || n.op == Op::Sub) && !r.complete()) return {};
+        return r;
+      }
+      case Op::Mul:
+      case Op::MulExact: {
+        const Range p = range(n.args[0], b, at, depth + 1), q = range(n.args[1], b, at, depth + 1);
+        if (!p.complete() || !q.complete()) return {};
+        const Range& fixed = cfg_.is_const(n.args[0]) || !is_inside(n.args[0]) ? p : q;
+        const Range& other = &fixed == &p ? q : p;
+        if (fixed.low->base != fixed.high->base || fixed.low->plus != fixed.high->plus) return {};
+        const Range r{product(other.low, fixed.low), product(other.high, fixed.low)};
+        return r.complete() ? r : Range{};
+      }
+      case Op::And:
+        for (const Id a : {n.args[0], n.args[1]})
+          if (cfg_.is_const(a) && imm(a) >= 0 && imm(a) < kMostOffset) return {number(0), number(imm(a))};
+        return {};
+      case Op::FloorMod:
+        if (!cfg_.is_const(n.args[1]) || imm(n.args[1]) <= 0) return {};
+        return {number(0), plus(leaf(n.args[1]), -1)};
+      case Op::Load:
+      case Op::Extend:
+        switch (n.mem) {
+          case Mem::U8: return {number(0), number(255)};
+          case Mem::I8: return {number(-128), number(127)};
+          case Mem::U16: return {number(0), number(65535)};
+          case Mem::I16: return {number(-32768), number(32767)};
+          case Mem::U32: return {number(0), number((int64_t{1} << 32) - 1)};
+          case Mem::I32: return {number(-(int64_t{1} << 31)), number((int64_t{1} << 31) - 1)};
+          default: return {};
+        }
+      case Op::Select:
+        // An index that would count from the end.
+        if (wraps(n)) {
+          Range r = range(n.args[2], b, at, depth + 1);
+          if (r.low && at_most(number(0), *r.low)) return r;
+        }
+        return {};
+      default:
+        if (is_comparison(n.op)) return {number(0), number(1)};
+        return {};
+    }
+  }
+
+  bool wraps(const Node& n) const {
+    const Node& c = cfg_.at(n.args[0]);
+    return !cfg_.is_param[n.args[0]] && c.op == Op::Lt && c.args[0] == n.args[2] && cfg_.is_const(c.args[1]) &&
+           imm(c.args[1]) == 0 && cfg_.at(n.args[2]).type == Type::I64;
+  }
+
+  /// Is the node not needed under conditions?
+  bool decide(Id id) {
+    const Node n = cfg_.at(id);
+    switch (n.op) {
+      case Op::Check: {
+        const Id c = n.args[0];
+        if (!is_inside(c)) return needs_.push_back({std::nullopt, Bound{c, 0, 0, false}, {}}), true;
+        if (!is_integer_comparison(c)) return false;
+        const Node what = cfg_.at(c);
+        if (what.op == Op::Eq) return false;
+        const Range a = range(what.args[0], here_, at_), b = range(what.args[1], here_, at_);
+        if (what.op == Op::Below)
+          return a.complete() && b.low && at_most(number(0), *a.low) && at_most(*a.high, *b.low, 1);
+        if (what.op == Op::Ne) {
+          if (a.low && b.high && a.low->base == kNone && b.high->base == kNone && a.low->plus > b.high->plus)
+            return true;
+          return b.high && a.low && at_most(*b.high, *a.low, 1);
+        }
+        return a.high && b.low && at_most(*a.high, *b.low, what.op == Op::Lt ? 1 : 0);
+      }
+      case Op::AddExact:
+      case Op::SubExact: {
+        const Range a = range(n.args[0], here_, at_), b = range(n.args[1], here_, at_);
+        return a.complete() && b.complete();
+      }
+      case Op::MulExact: {
+        const Range r = made_of(id, here_, at_, 0);
+        return r.complete();
+      }
+      case Op::Select: {
+        if (!wraps(n)) return false;
+        const Range r = range(n.args[2], here_, at_);
+        return r.low && at_most(number(0), *r.low);
+      }
+      default: return false;
+    }
+  }
+
+  // The change.
+
+  void split() {
+    const Copy copy = copy_blocks(cfg_, members_);
+    for (const auto& [block, slow] : copy.blocks)  // other values come first
+      if (uint32_t& level = cfg_.blocks[slow].level; level > 1) --level;
+    const Edge on = cfg_.blocks[front_].to[0];
+    const auto fresh = [&] {
+      cfg_.blocks.emplace_back();
+      return static_cast<uint32_t>(cfg_.blocks.size() - 1);
+    };
+    const uint32_t slow = fresh(), fast = fast_ = fresh();
+    cfg_.blocks[slow].end = cfg_.blocks[fast].end = Block::End::Jump;
+    cfg_.blocks[fast].to[0] = on;
+    cfg_.blocks[slow].to[0] = on;
+    cfg_.blocks[slow].to[0].block = copy.blocks.at(head_);
+    uint32_t at = front_;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const Condition& c = wanted_[i];
+      made_.clear();
+      const Id holds = c.op ? node(*c.op, value(c.a), value(c.b)) : c.a.base;
+      const uint32_t next = i + 1 < wanted_.size() ? fresh() : fast;
+      Block& block = cfg_.blocks[at];
+      block.nodes.insert(block.nodes.end(), made_.begin(), made_.end());
+      block.end = Block::End::Branch;
+      block.condition = holds;
+      block.to[0] = {next, {}};
+      block.to[1] = {slow, {}};
+      at = next;
+    }
+    mend(cfg_, copy, block_of_);
+  }
+
+  void change() {
+    Names names(cfg_.nodes.size());
+    bool renamed = false;
+    for (Id id : done_) {
+      Node& n = cfg_.nodes[id];
+      n.exit = kNone;
+      switch (n.op) {
+        case Op::AddExact: n.op = Op::Add; break;
+        case Op::SubExact: n.op = Op::Sub; break;
+        case Op::MulExact: n.op = Op::Mul; break;
+        case Op::Select:
+          names.replace(id, n.args[2]);
+          renamed = true;
+          break;
+        default: break;
+      }
+    }
+    for (uint32_t b : members_)
+      std::erase_if(cfg_.blocks[b].nodes, [&](Id id) {
+        return cfg_.at(id).op == Op::Check && std::find(done_.begin(), done_.end(), id) != done_.end();
+      });
+    // A step that is 1 is a constant, and what comes a step earlier is computed from what is there.
+    for (const Condition& c : wanted_) {
+      if (c.op != Op::Eq) continue;
+      made_.clear();
+      const Id one = constant(1), step = c.a.base;
+      std::vector<Id>& nodes = cfg_.blocks[front_].nodes;
+      nodes.insert(nodes.end(), made_.begin(), made_.end());
+      const auto turn = [&](Id& v) {
+        if (v == step) v = one;
+      };
+      for (uint32_t b : members_) {
+        for (Id id : cfg_.blocks[b].nodes) {
+          for (Id& a : cfg_.nodes[id].args) turn(a);
+          if (const uint32_t e = cfg_.at(id).exit; e != kNone)
+            for (Id& v : cfg_.exits[e].values) turn(v);
+        }
+        for (int k = 0; k < cfg_.blocks[b].successors(); ++k)
+          for (Id& v : cfg_.blocks[b].to[k].args) turn(v);
+      }
+      std::vector<Id>& given = cfg_.blocks[fast_].to[0].args;
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        const Node next = cfg_.at(given[i]);
+        if (cfg_.is_param[given[i]] || next.op != Op::Add || next.args[1] != step) continue;
+        for (std::size_t j = 0; j < given.size(); ++j) {
+          if (given[j] != next.args[0]) continue;
+          made_.clear();
+          given[j] = node(Op::Sub, given[i], one);
+          cfg_.blocks[fast_].nodes.push_back(given[j]);
+        }
+      }
+    }
+    if (renamed) rename(cfg_, names);
+  }
+
+  Cfg& cfg_;
+  const Shape& shape_;
+  const uint32_t head_, front_;
+  const std::vector<uint32_t> members_;
+  std::vector<uint32_t> block_of_;  // kNone: the value is not of the loop
+  std::vector<Back> backs_;
+  Id rounds_ = kNone;  // how many follow, where the loop counts them
+  uint32_t body_ = kNone, fast_ = kNone;
+  std::vector<Condition> needs_, wanted_;
+  std::vector<Id> made_, done_;
+  uint32_t here_ = 0;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+bool version_loops(Cfg& cfg) {
+  bool changed = false;
+  std::vector<uint32_t> heads;
+  {
+    const Shape shape = shape_of(cfg);
+    for (uint32_t b : shape.order)
+      if (shape.loop[b] == b) heads.push_back(b);
+  }
+  for (uint32_t head : heads) {
+    const Shape shape = shape_of(cfg);
+    const std::vector<uint32_t> members = blocks_of_loop(cfg, shape, head);
+    std::size_t nodes = 0;
+    bool inner = members.size() <= kMostBlocks;
+    for (uint32_t b : members) {
+      nodes += cfg.blocks[b].nodes.size();
+      inner = inner && shape.loop[b] == head;
+    }
+    if (!inner || nodes > kMostNodes) continue;
+    const uint32_t front = front_of(cfg, shape, head);
+    if (front == kNone) continue;
+    changed = Version(cfg, shape, head, front, members).run() || changed;
+  }
+  return changed;
+}
+
+}  // namespace framejit::cfg
