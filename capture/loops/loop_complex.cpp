@@ -62,8 +62,7 @@ Typed LoopTranslator::complex_quotient(const Typed& x, const Typed& y, bool of_n
   const auto f64 = [&](Op o, cfg::Id a, cfg::Id b) { return op(o, Type::F64, a, b); };
   const auto either = [&](cfg::Id first, cfg::Id a, cfg::Id b) { return op(Op::Select, Type::F64, first, a, b); };
   const cfg::Id a = x.ids[0], b = x.ids[1], c = y.ids[0], d = y.ids[1];
-  const cfg::Id real_first =
-      op(Op::Le, Type::I64, op(Op::Abs, Type::F64, d), op(Op::Abs, Type::F64, c));
+  const cfg::Id real_first = op(Op::Le, Type::I64, op(Op::Abs, Type::F64, d), op(Op::Abs, Type::F64, c));
   const cfg::Id large = either(real_first, c, d), small = either(real_first, d, c);
   check(op(Op::Ne, Type::I64, large, number(0.0)));
   const cfg::Id ratio = f64(Op::Div, small, large);
@@ -169,8 +168,8 @@ Typed LoopTranslator::complex_compare(int py_op, const Typed& a, const Typed& b)
   const Typed x = as_complex(a), y = as_complex(b);
   for (const Typed* v : {&x, &y})
     for (const cfg::Id id : v->ids) settled(id);
-  const cfg::Id same = op(Op::And, Type::I64, op(Op::Eq, Type::I64, x.ids[0], y.ids[0]),
-                          op(Op::Eq, Type::I64, x.ids[1], y.ids[1]));
+  const cfg::Id same =
+      op(Op::And, Type::I64, op(Op::Eq, Type::I64, x.ids[0], y.ids[0]), op(Op::Eq, Type::I64, x.ids[1], y.ids[1]));
   const cfg::Id made = py_op == Py_EQ ? same : op(Op::Eq, Type::I64, same, integer(0));
   const bool of_numpy = a.kind == Kind::ComplexScalar || b.kind == Kind::ComplexScalar;
   return of_numpy ? of_scalar(made, graph::DType::Bool) : of_bool(made);

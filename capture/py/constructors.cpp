@@ -18,12 +18,11 @@ std::vector<Ref<>> classes_from(PyObject* base) {
   std::unordered_set<PyObject*> seen{base};
   for (std::size_t i = 0; i < found.size(); ++i) {
     // As a function of type: a metaclass may have another, and that of type itself takes an argument.
-    const Ref<> below = Ref<>::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__",
-                                                         "O", found[i].get()));
+    const Ref<> below = Ref<>::steal(
+        PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", found[i].get()));
     if (!below) PyErr_Clear();
     for (Py_ssize_t at = 0; below && at < PyList_GET_SIZE(below.get()); ++at)
-      if (PyObject* cls = PyList_GET_ITEM(below.get(), at); seen.insert(cls).second)
-        found.push_back(Ref<>::share(cls));
+      if (PyObject* cls = PyList_GET_ITEM(below.get(), at); seen.insert(cls).second) found.push_back(Ref<>::share(cls));
   }
   return found;
 }
