@@ -410,7 +410,11 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
   for (const Typed& a : args)
     if (a.is_iterator()) throw NotCompiled{kHeldIterator};
-  if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
+  // Recursions are inlined for as far as they go, but it takes long to predict whether that is of use.
+  const auto same = std::count_if(state_.frames.begin(), state_.frames.end(),
+                                  [code](const Frame& f) { return f.view->code() == code; });
+  if (state_.frames.size() >= kMostInlined || (imagined_graph_ && same > 1))
+    throw NotCompiled{"a recursive call of " + name};
   if (request_.options.leave_alone && request_.options.leave_alone(code))
     throw NotCompiled{"a call of " + name + ", which is disabled"};
   guard_code(function);
