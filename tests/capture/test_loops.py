@@ -305,7 +305,8 @@ def test_lists_of_numbers_are_read_and_written():
         return s
 
     assert loops(compiled(sieve, 200))
-    assert loops(compiled(sums, [[i + j for j in range(40)] for i in range(50)]))
+    over_lists = compiled(sums, [[i + j for j in range(40)] for i in range(50)])
+    assert bool(loops(over_lists)) == (sys.version_info < (3, 15))  # whose iterators of lists are in two entries of the stack
     for odd in (2, True, None, 10**30, np.float64(1.5)):
         numbers = [0.5 * i for i in range(100)]
         numbers[70] = odd
