@@ -169,6 +169,8 @@ class LoopMaker:
         if roll < 0.28:
             name = self.pick("s", "t", "s", "u", "x")
             self.emit(indent, f"{name} = {self.expression()}")
+            if name == "u":
+                self.emit(indent, "u = u if abs(u) < 1e30 else 2")
             if name not in self.names:
                 self.names.append(name)
         elif roll < 0.48:
