@@ -496,6 +496,14 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
     Value* said = name_of_class(*this, v, base, name);
     return said ? look(said) : Captured<Value*>(break_at(BreakId::ImpureAttribute, what));
   }
+  if (in_meta && !PyType_HasFeature(Py_TYPE(in_meta), Py_TPFLAGS_IMMUTABLETYPE)) {
+    // Its class may make it a data descriptor, which would come first.
+    static PyObject* const kSet = interned("__set__");
+    static PyObject* const kDelete = interned("__delete__");
+    const SourceRef of_meta = fixed_source(in_meta, std::string(meta->tp_name) + "." + text_of(name));
+    guard(GuardKind::TypeAttr, of_meta, nullptr, kSet);
+    guard(GuardKind::TypeAttr, of_meta, nullptr, kDelete);
+  }
   PyObject* raw = type_attr(type, name);
   if (!raw) return break_at(BreakId::WouldRaise, what);
   const SourceRef source = attr_source(base, name);

@@ -167,6 +167,10 @@ TABLE: dict[str, tuple[str, list[str]]] = {
     "check of a metaclass": ("return x * isinstance(x0, Checked) + issubclass(float, Checked)",
                              ["class Meta(type): pass\nclass Checked(metaclass=Meta): pass", "Meta.__instancecheck__ = lambda cls, o: True",
                               "Meta.__subclasscheck__ = lambda cls, o: True", "del Meta.__instancecheck__"]),
+    "descriptor of a metaclass": ("return x * Tagged.tag",
+                                  ["class Plain: pass\nclass Meta(type): tag = Plain()\nclass Tagged(metaclass=Meta): tag = 2.0",
+                                   "Plain.__get__ = lambda self, cls, meta: 5.0", "Plain.__set__ = lambda self, cls, v: None", "del Plain.__set__",
+                                   "Plain.__delete__ = lambda self, cls: None"]),
     "class that an object tells": ("return x * (2.0 if isinstance(model, Point) else 3.0)", ["Model.__getattribute__ = lambda self, name: Point"]),
     "class through type": ("return x * (2.0 if isinstance(model, Base) else 3.0)", ["model.__class__ = type('Alien', (), {})"]),
 }
