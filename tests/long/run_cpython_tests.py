@@ -112,6 +112,7 @@ EXPECTED_MARKED = {
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is compiled for the first time",
     ".test_bug_782369": "counts references to a small int, which all of the process shares",
     "test_sys.SysModuleTest.test_refcount": "counts references to None while it is compiled",
+    "test_re.ReTests.test_search_anchor_at_beginning": "asserts that a search takes less than 0.1 seconds",
     "test_warnings.": "looks at all warnings: RecompileLimitWarning",
     "test_memoryio.CBytesIOTest.test_sizeof": "the size of an instance's dict",
     "test_builtin.TestBreakpoint.test_envar_unimportable": "takes each warning for its own: RecompileLimitWarning",
