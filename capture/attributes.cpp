@@ -81,7 +81,42 @@ Unexpected<Break> no_attribute(Executor& x, const Value* v, PyObject* name) {
 
 }  // namespace
 
+// Variables of modules, attributes of instances and items of dicts are tracked apart. Where one dict is two of them and
+// is stored into, the interpreter goes on.
+Captured<bool> Executor::look_in(PyObject* dict) {
+  const auto seen = tracked_.find(dict);
+  if (seen != tracked_.end() && seen->second.value->changed) return shared_names();
+  effects_.remember_namespace(dict);
+  return true;
+}
+
+Captured<bool> Executor::may_store_in(PyObject* dict) {
+  const std::vector<PyObject*>& seen = effects_.namespaces();
+  if (std::find(seen.begin(), seen.end(), dict) != seen.end()) return shared_names();
+  return attributes_are_apart();
+}
+
+bool Executor::has_shared_names(const Value* v) const {
+  return v->source && effects_.stores_names() && !has_own_dict(v->object.get());
+}
+
+Captured<bool> Executor::attributes_are_apart() {
+  for (const auto& [object, tracked] : tracked_)
+    if (tracked.value->kind == ValueKind::Object && !has_own_dict(object)) return shared_names();
+  return true;
+}
+
+Captured<bool> Executor::store_global(PyObject* dict, PyObject* name, Value* value) {
+  if (tracked_.count(dict)) return shared_names();
+  FRAMEJIT_TRY(apart, attributes_are_apart());
+  effects_.remember_namespace(dict);
+  effects_.store_global(dict, name, value);
+  return apart;
+}
+
 Captured<Value*> Executor::global_item(PyObject* dict, PyObject* name, const std::string& module) {
+  FRAMEJIT_TRY(apart, look_in(dict));
+  (void)apart;
   if (const GlobalSlot* slot = effects_.global(dict, name)) {
     if (!slot->value) return break_at(BreakId::UnboundVariable, text_of(name));
     return slot->value;
@@ -109,6 +144,8 @@ Captured<Value*> Executor::load_global(PyObject* globals, PyObject* builtins_dic
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
   FRAMEJIT_TRY(v, global_item(globals, name, module));
   if (v) return v;
+  FRAMEJIT_TRY(apart, look_in(builtins_dict));
+  (void)apart;
   PyObject* found = PyDict_GetItemWithError(builtins_dict, name);
   if (!found) {
     PyErr_Clear();
@@ -247,7 +284,7 @@ PyObject* Executor::python_member(Value* v, PyObject* name) {
   } else if (!PyFunction_Check(raw)) {
     return nullptr;
   } else if (v->source && has_instance_dict(reinterpret_cast<PyTypeObject*>(type))) {
-    if (instance_attr(v->object.get(), name)) return nullptr;
+    if (has_shared_names(v) || instance_attr(v->object.get(), name)) return nullptr;
     guard(GuardKind::HasNot, v->source, nullptr, name);
   }
   const SourceRef type_source = fixed_source(type, reinterpret_cast<PyTypeObject*>(type)->tp_name);
@@ -293,6 +330,7 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
   const std::string text = text_of(name);
   const std::string what = class_text(v) + "." + text;
   static PyObject* const kGetAttr = interned("__getattr__");
+  if (has_shared_names(v)) return shared_names();
   // __getattr__ matters only for what is not found; __getattribute__ always does.
   auto missing = [&]() -> Captured<Value*> {
     PyObject* hook = type_attr(type, kGetAttr);
@@ -568,6 +606,7 @@ Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
     return false;
   }
   if (v->kind == ValueKind::Object && PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) {
+    if (has_shared_names(v)) return shared_names();
     PyTypeObject* type = class_of(*v);
     bool stored = false;
     for (const auto& [known_name, value] : v->attributes) stored = stored || (known_name == text && value);
@@ -598,8 +637,7 @@ Captured<bool> Executor::set_attr(Value* v, PyObject* name, Value* value) {
     if (!value || (raw && is_data_descriptor(raw))) return break_at(BreakId::ImpureAttribute, "module." + text);
     PyObject* dict = PyModule_GetDict(v->object.get());
     if (may_finalize(PyDict_GetItemWithError(dict, name))) return finalizes();
-    effects_.store_global(dict, name, value);
-    return true;
+    return store_global(dict, name, value);
   }
   if (v->kind != ValueKind::Object) return break_at(BreakId::UserEffect, "store into attribute " + text);
   if (is_exception(*v) && value && text == "__traceback__") {  // ends with the exception
@@ -647,6 +685,7 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
   }
   if (!raw && !has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
   if (raw && !is_slot(raw) && !has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
+  if (v->source && !(raw && is_slot(raw)) && !has_own_dict(v->object.get())) return shared_names();
   Ref<> before;
   if (v->source && raw && is_slot(raw))
     before = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, v->object.get(), nullptr));

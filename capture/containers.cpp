@@ -275,6 +275,10 @@ Captured<bool> Executor::del_key(Value* dict, Value* key) {
   Value* const held_key = *pair;
   Value* const held = *(pair + 1);
   if (may_finalize(held)) return finalizes();
+  if (dict->source) {
+    FRAMEJIT_TRY(allowed, may_store_in(dict->object.get()));
+    (void)allowed;
+  }
   dict->items.erase(pair, pair + 2);
   if (dict->key_index && dict->key_index->covered > 0) --dict->key_index->covered;  // all were covered by the lookup
   ++dict->position;
@@ -455,6 +459,10 @@ int64_t Executor::place_of_key(Value* dict, PyObject* key) {
 
 Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   FRAMEJIT_TRY(at, find_key(dict, key));
+  if (dict->source) {
+    FRAMEJIT_TRY(allowed, may_store_in(dict->object.get()));
+    (void)allowed;
+  }
   if (at < 0 && !plain_key(key)) return break_at(BreakId::UnknownObject, "key of a dict");
   Value* k = at < 0 ? session_.constant(plain_key(key)) : dict->items[static_cast<std::size_t>(at)];
   if (at >= 0) {

@@ -1,6 +1,8 @@
 // The log of stores, and the state of globals as later loads see it.
 #include "capture/effects.h"
 
+#include <algorithm>
+
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
 
@@ -36,6 +38,24 @@ const GlobalSlot* Effects::global(PyObject* dict, PyObject* name) const {
   for (const GlobalSlot& slot : globals_)
     if (slot.dict == dict && same_key(slot.key, name)) return &slot;
   return nullptr;
+}
+
+void Effects::remember_namespace(PyObject* dict) {
+  if (std::find(namespaces_.begin(), namespaces_.end(), dict) != namespaces_.end()) return;
+  namespaces_.push_back(dict);
+  session_.learn([this] { namespaces_.pop_back(); });
+}
+
+bool Effects::stores_names() const {
+  return std::any_of(log_.begin(), log_.end(), [](const PendingEffect& p) {
+    return p.kind == Effect::Kind::StoreGlobal || (p.target && p.target->kind == ValueKind::Dict);
+  });
+}
+
+bool Effects::stores_variables_of(PyObject* dict) const {
+  return std::any_of(log_.begin(), log_.end(), [dict](const PendingEffect& p) {
+    return p.kind == Effect::Kind::StoreGlobal && p.object.get() == dict;
+  });
 }
 
 void Effects::remember_global(PyObject* dict, PyObject* name, Value* value) {

@@ -47,6 +47,12 @@ class Effects {
 
   /// A global that was looked at or stored before; null: not yet.
   const GlobalSlot* global(PyObject* dict, PyObject* name) const;
+  /// Dicts in which variables were looked up or stored.
+  void remember_namespace(PyObject* dict);
+  const std::vector<PyObject*>& namespaces() const { return namespaces_; }
+  /// Was a variable of a module, or an item of an existing dict, stored? To which dict variables were stored.
+  bool stores_names() const;
+  bool stores_variables_of(PyObject* dict) const;
   void remember_global(PyObject* dict, PyObject* name, Value* value);
 
   const std::vector<PendingEffect>& log() const { return log_; }
@@ -56,6 +62,7 @@ class Effects {
   Session& session_;
   std::vector<PendingEffect> log_;
   std::vector<GlobalSlot> globals_;
+  std::vector<PyObject*> namespaces_;
 };
 
 }  // namespace framejit::capture

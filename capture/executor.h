@@ -97,6 +97,8 @@ class Executor {
   Captured<bool> set_attr_generic(Value* v, PyObject* name, Value* value);
   Captured<Value*> load_global(PyObject* globals, PyObject* builtins, PyObject* name, const std::string& module);
   Captured<Value*> global_item(PyObject* dict, PyObject* name, const std::string& module);
+  /// `value` null: deletes.
+  Captured<bool> store_global(PyObject* dict, PyObject* name, Value* value);
 
   // --- instances.cpp
   Captured<Value*> make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords);
@@ -263,6 +265,10 @@ class Executor {
   const std::unordered_map<PyObject*, Tracked>& tracked() const { return tracked_; }
 
  private:
+  Captured<bool> look_in(PyObject* dict);
+  Captured<bool> may_store_in(PyObject* dict);
+  Captured<bool> attributes_are_apart();
+  bool has_shared_names(const Value* v) const;
   Value* wrap_container(PyObject* object, SourceRef source);
   Captured<Value*> instance_attr_value(Value* v, PyObject* name, Value** self);
   Captured<Value*> super_attr_value(Value* v, PyObject* name, Value** self);
@@ -301,6 +307,7 @@ bool may_finalize_in_slot(const Value* v, int local = -1);
 /// The same for what a list held and does not hold any more.
 bool may_finalize(const Values& before, const Values& after);
 Unexpected<Break> finalizes();
+Unexpected<Break> shared_names();
 /// An __eq__ that changed what is being searched or compared.
 inline Unexpected<Break> changed_by_equality() {
   return break_at(BreakId::UnknownObject, "a list that its items' __eq__ changes");

@@ -87,6 +87,7 @@ std::string Guard::str() const {
     case GuardKind::Disjoint: return "not may_share_memory(" + x + ", " + other->str() + ")";
     case GuardKind::SameObject: return x + " is " + other->str();
     case GuardKind::DistinctObject: return x + " is not " + other->str();
+    case GuardKind::OwnDict: return x + ".__dict__ is not shared";
     case GuardKind::Registrations: return "abc.get_cache_token() == " + std::to_string(number);
   }
   return {};

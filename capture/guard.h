@@ -57,6 +57,7 @@ enum class GuardKind : uint8_t {
   Disjoint,     // memory of arrays `source` and `other` does not overlap
   SameObject,   // source is other (true at capture); DistinctObject: is not
   DistinctObject,
+  OwnDict,        // the dict of source's attributes, if there is one, is held by no other object
   Registrations,  // no class was registered with an abstract one since: their number is `number`
                   // (capture/py/abstract.h)
 };

@@ -113,12 +113,14 @@ Step SymbolicFrame::global_op(const Instr& i) {
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
   if (may_finalize(PyDict_GetItemWithError(globals, name))) return finalizes();
   if (i.op == Opcode::StoreGlobal) {
-    x.effects().store_global(globals, name, pop_raw());
+    FRAMEJIT_TRY(stored, x.store_global(globals, name, pop_raw()));
+    (void)stored;
     return Flow::Next;
   }
   FRAMEJIT_TRY(present, x.global_item(globals, name, module_));
   if (!present) return break_at(BreakId::UnboundVariable, text_of(name));
-  x.effects().store_global(globals, name, nullptr);
+  FRAMEJIT_TRY(stored, x.store_global(globals, name, nullptr));
+  (void)stored;
   return Flow::Next;
 }
 

@@ -288,7 +288,8 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
 }
 
 Value* Executor::wrap_container(PyObject* o, SourceRef source) {
-  const bool list = PyList_CheckExact(o), dict = is_known_dict(o), set = PyAnySet_CheckExact(o);
+  const bool list = PyList_CheckExact(o), set = PyAnySet_CheckExact(o);
+  const bool dict = is_known_dict(o) && !effects_.stores_variables_of(o);  // its items are others now
   Value* v = session_.make(list ? ValueKind::List : dict ? ValueKind::Dict : set ? ValueKind::Set : ValueKind::Object);
   v->object = Ref<>::share(o);
   v->source = source;
@@ -463,6 +464,8 @@ bool may_finalize(const Values& before, const Values& after) {
 }
 
 Unexpected<Break> finalizes() { return break_at(BreakId::UserEffect, "a finalizer that may run"); }
+
+Unexpected<Break> shared_names() { return break_at(BreakId::UserEffect, "a store into a dict of several owners"); }
 
 PyObject* Executor::type_of(Value* v) {
   auto as = [](PyTypeObject& type) { return reinterpret_cast<PyObject*>(&type); };

@@ -304,6 +304,24 @@ void RegionBuilder::keep_apart() {
       s_.add_guard(std::move(g));
     }
   }
+  // Attributes, variables and items that are stored, and what is looked up by another way, are not in one dict.
+  const Effects& effects = x_.effects();
+  const auto own = [this](const Value* object) {
+    PyObject* o = object->object.get();
+    if (has_instance_dict(Py_TYPE(o)) && has_own_dict(o))  // otherwise no attribute was looked at
+      x_.guard(GuardKind::OwnDict, object->source);
+  };
+  for (const Value* each : effects.stores_names() ? all : std::vector<const Value*>(changed.begin(), changed.end()))
+    if (each->kind == ValueKind::Object) own(each);
+  for (const Value* dict : all)
+    for (PyObject* variables : effects.namespaces())
+      if (dict->kind == ValueKind::Dict && (dict->changed || effects.stores_variables_of(variables))) {
+        Guard g{};
+        g.kind = GuardKind::DistinctObject;
+        g.source = dict->source;
+        g.other = fixed_source(variables, "globals()");
+        s_.add_guard(std::move(g));
+      }
 }
 
 bool RegionBuilder::build_truth(graph::ValueId truth) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/loops/translator.h"
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -50,6 +51,8 @@ void LoopTranslator::store_attribute(const Typed& v, PyObject* name, const Typed
     if (before && *before) number.value = executor_.look(*before);
     if (!number.value || !known(number).is_single()) throw NotCompiled{"a store to an attribute that holds no number"};
     if (!executor_.stores_plainly(v.value, name)) throw NotCompiled{"a store to an attribute that may run code"};
+    if (!has_own_dict(v.value->object.get())) throw NotCompiled{"a store to an attribute of a shared __dict__"};
+    if (has_instance_dict(Py_TYPE(v.value->object.get()))) executor_.guard(GuardKind::OwnDict, v.value->source);
     keep_apart(v.value, text, read_attributes_);
     keep_apart(v.value, text, stored_attributes_);
     if (std::find(stored_attributes_.begin(), stored_attributes_.end(), key) == stored_attributes_.end())

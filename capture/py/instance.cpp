@@ -28,10 +28,15 @@ PyObject* instance_attr(PyObject* object, PyObject* name) {
   const py::Attributes held = py::attributes_of(object);
   if (held.values) return inline_attr(Py_TYPE(object), held.values, name);
   PyObject* dict = held.dict;
-  if (!dict || !PyDict_CheckExact(dict)) return nullptr;
+  if (!dict || !PyDict_Check(dict)) return nullptr;
   PyObject* found = PyDict_GetItemWithError(dict, name);
   if (!found && PyErr_Occurred()) PyErr_Clear();
   return found;
+}
+
+bool has_own_dict(PyObject* object) {
+  PyObject* dict = py::attributes_of(object).dict;
+  return !dict || Py_REFCNT(dict) == 1;
 }
 
 PyObject* text_of_function(PyObject* function, PyObject* name) {

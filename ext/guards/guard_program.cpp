@@ -265,6 +265,11 @@ int GuardProgram::run(Matched& m) const noexcept {
       }
       case GuardOp::Same: ok = object(m, i->a) == object(m, i->b); break;
       case GuardOp::Distinct: ok = object(m, i->a) != object(m, i->b); break;
+      case GuardOp::OwnDict: {
+        PyObject* o = object(m, i->a);
+        ok = o && capture::has_own_dict(o);
+        break;
+      }
       case GuardOp::Registrations: ok = *impl_->registrations == static_cast<unsigned long long>(i->number); break;
     }
     if (!ok) return static_cast<int>(i - begin);

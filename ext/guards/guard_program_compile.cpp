@@ -81,6 +81,7 @@ class GuardCompiler {
       case GuardKind::Code: return local ? 0 : 1;
       case GuardKind::SameObject:
       case GuardKind::Registrations:
+      case GuardKind::OwnDict:
       case GuardKind::DistinctObject: return 2;
       case GuardKind::Length:
       case GuardKind::Mro:
@@ -113,6 +114,7 @@ class GuardCompiler {
       case GuardKind::TypeAttr:
       case GuardKind::Mro:
       case GuardKind::Code:
+      case GuardKind::OwnDict:
       case GuardKind::Disjoint: return true;
       case GuardKind::Bound:
       case GuardKind::Unbound:
@@ -400,6 +402,7 @@ class GuardCompiler {
         instr.source = g.source.get();
         break;
       case GuardKind::Code: instr.op = GuardOp::Code; break;
+      case GuardKind::OwnDict: instr.op = GuardOp::OwnDict; break;
       case GuardKind::Disjoint:
       case GuardKind::SameObject:
       case GuardKind::DistinctObject:

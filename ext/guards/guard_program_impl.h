@@ -114,6 +114,7 @@ enum class GuardOp : uint8_t {
   Disjoint,
   Same,
   Distinct,
+  OwnDict,
   Registrations,
 };
 

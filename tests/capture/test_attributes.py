@@ -1,10 +1,12 @@
 """Attributes of instances, classes and modules: looked up as the interpreter does, without running anything."""
 
+import collections
 import types
 import warnings
 
 import numpy as np
 
+import framejit as fj
 from capture_support import capture
 
 X = np.arange(6.0).reshape(2, 3)
@@ -298,3 +300,74 @@ def test_enum_and_dataclass_values():
 
     c = capture(f, Params(), X)
     assert c.returns and c.guard("p.n == 3") and c.guard("p.name == 'euler'") and "p.a" in c.inputs
+
+
+def test_a_store_asks_for_a_dict_of_the_instances_own():
+    def f(a, b, x):
+        a.w = x * 2.0
+        return b.w
+
+    def shared():
+        a, b = Model(), Model()
+        b.__dict__ = a.__dict__
+        return a, b
+
+    c = capture(f, Model(), Model(), X)
+    assert c.guard("a.__dict__ is not shared") and not c.guard("b.__dict__ is not shared")
+    assert "several owners" in str(capture(f, *shared(), X).breaks)
+    jitted = fj.jit(f, capture_mode="bytecode")
+    for a, b in ((Model(), Model()), shared(), (Model(), Model())):
+        result = jitted(a, b, X)
+        assert result is b.w and np.array_equal(a.w, X * 2.0)
+    assert [entry["kind"] for entry in jitted.cache_entries()].count("function") == 1
+
+
+K = 1.0
+
+
+def test_stores_into_a_dict_of_attributes_or_variables_are_seen():
+    def attribute(d, m, x):
+        d["n"] = 5.0
+        return x * m.n
+
+    def variable(d, m, x):
+        d["K"] = d["K"] + 1.0
+        return x * K
+
+    def after(d, m, x):
+        global K
+        K = 7.0
+        return x * d["K"]
+
+    def world(kind):
+        m = Model()
+        return {"own": {"K": 1.0}, "attributes": m.__dict__, "variables": globals()}[kind], m
+
+    for function in (attribute, variable, after):
+        for first in ("own", "attributes", "variables"):
+            jitted = fj.jit(function, capture_mode="bytecode")
+            for kind in (first, "own", "attributes", "variables", "own"):
+                answers = []
+                for each in (function, jitted):
+                    globals()["K"] = 1.0
+                    globals().pop("n", None)
+                    d, m = world(kind)
+                    d["K"] = 1.0
+                    answers.append(each(d, m, X))
+                assert np.array_equal(*answers), (function, first, kind)
+    globals().pop("n", None)
+    c = capture(variable, {"K": 1.0}, Model(), X)
+    assert c.guard("d is not globals()")
+
+
+def test_a_dict_of_attributes_may_be_a_subclass():
+    def f(m, x):
+        return x * m.rate
+
+    before, jitted = fj.stats(), fj.jit(f, capture_mode="bytecode")
+    for held in (dict, collections.OrderedDict, lambda **names: collections.defaultdict(float, **names)):
+        m = Model()
+        m.__dict__ = held(rate=3.0)
+        assert np.array_equal(jitted(m, X), X * 3.0)
+    assert fj.stats()["graph_breaks"] == before["graph_breaks"]
+    assert fj.stats()["internal_errors"] == before["internal_errors"]

@@ -26,19 +26,19 @@ inline Ref<> target_of(PyObject* weakref) {
   return Ref<>::steal(target);
 }
 /// Where the attributes of an instance are: inline values in the order of the type's shared keys, else a dict, else
-/// nowhere yet. Borrowed.
+/// nowhere yet. A dict may have the inline values too. Borrowed.
 struct Attributes {
   PyDictValues* values = nullptr;
   PyObject* dict = nullptr;
 };
 inline Attributes attributes_of(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  if (type->tp_flags & Py_TPFLAGS_INLINE_VALUES) {
+  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+    auto* dict = reinterpret_cast<PyObject*>(_PyObject_GetManagedDict(object));
+    if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES)) return {nullptr, dict};
     PyDictValues* values = _PyObject_InlineValues(object);
-    if (values->valid) return {values, nullptr};
+    return {values->valid ? values : nullptr, dict};  // the dict, if there is one, has the same values
   }
-  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT)
-    return {nullptr, reinterpret_cast<PyObject*>(_PyObject_GetManagedDict(object))};
   PyObject** at = _PyObject_GetDictPtr(object);  // no managed one is left to make
   return {nullptr, at ? *at : nullptr};
 }
