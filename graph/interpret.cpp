@@ -345,6 +345,7 @@ class Interpreter {
       operands.push_back(packed.ref.data);
       if (!result) assign(packed, input(n, i));
     }
+    raised_ |= FlagScope::raised();  // some of NumPy's loops clear them
     if (!host_(n.op, operand_dtype(v), out.dtype, operands, count)) return false;
     assign(out, packed);
     return true;

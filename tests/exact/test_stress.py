@@ -155,6 +155,17 @@ def test_interp_takes_writes_back_where_numpy_warns(values, stress):
     same.assert_same(function, lambda: (np.array(values), np.ones(2)))
 
 
+def test_interp_keeps_flags_that_a_numpy_loop_clears(stress):
+    def function(x, m, out):
+        for i in range(2):
+            out[i] = m[i]
+            np.tanh(m[i] / x)
+        return np.tanh(m[0] / x)
+
+    stress("interp")
+    same.assert_same(function, lambda: (0, np.array([1.0, 2.0]), np.zeros(2)))
+
+
 def test_mark_takes_stress():
     def function(a, b):
         return [a, b, a + b]
