@@ -66,9 +66,10 @@ class Binder {
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) bind_buffer(i);
     for (const graph::DimGuard& g : program_.conditions) check(g);
     if (bound.redo) return;
+    bound.steps.reserve(program_.steps.size());
     for (const Step& step : program_.steps) {
       bound.steps.push_back(bind_step(step));
-      if (const auto* product = std::get_if<BoundMatMul>(&bound.steps.back()); product && product->producer)
+      if (const auto* product = product_of(bound.steps.back()); product && product->producer)
         bound.steps[std::get<MatMulStep>(step).producer_step] = BoundNothing{};
       if (std::holds_alternative<UndoStep>(step)) bound.last_undo = bound.steps.size();
     }
@@ -122,7 +123,8 @@ class Binder {
 
   BoundStep bind_step(const Step& step) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) return bind_loop(*loop, bound_);
-    if (const auto* product = std::get_if<MatMulStep>(&step)) return bind_matmul(*product, bound_);
+    if (const auto* product = std::get_if<MatMulStep>(&step)) 
+      return std::make_shared<const BoundMatMul>(bind_matmul(*product, bound_));
     if (const auto* attention = std::get_if<AttentionStep>(&step))
       return std::make_shared<const BoundAttention>(bind_attention(*attention));
     if (const auto* host = std::get_if<HostStep>(&step)) return bind_host(*host);
@@ -147,7 +149,7 @@ class Binder {
 
   static int64_t scratch_of(const BoundStep& step) {
     if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->scratch_bytes;
-    if (const auto* product = std::get_if<BoundMatMul>(&step))
+    if (const auto* product = product_of(step))
       return product->product.scratch_bytes + (product->narrowed ? product->narrowed->bytes() : 0);
     if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
       return (*attention)->attention.scratch_bytes;
@@ -156,7 +158,7 @@ class Binder {
 
   static double cost_of(const BoundStep& step) {
     if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->nanoseconds;
-    if (const auto* product = std::get_if<BoundMatMul>(&step)) return product->product.nanoseconds;
+    if (const auto* product = product_of(step)) return product->product.nanoseconds;
     if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
       return (*attention)->attention.nanoseconds;
     return 0;
@@ -706,7 +708,7 @@ void for_each_buffer(const Step& step, const std::function<void(BufferIndex, boo
 void for_each_buffer(const Program& program, const Bound& bound, std::size_t i,
                      const std::function<void(BufferIndex, bool)>& f) {
   if (std::holds_alternative<BoundNothing>(bound.steps[i])) return;
-  const auto* const product = std::get_if<BoundMatMul>(&bound.steps[i]);
+  const auto* const product = product_of(bound.steps[i]);
   if (!product || !product->producer) return for_each_buffer(program.steps[i], f);
   const auto but_a = [&](BufferIndex b, bool written) {
     if (b != product->a.buffer) f(b, written);

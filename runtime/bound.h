@@ -119,8 +119,13 @@ struct BoundFlow {
 struct BoundNothing {};
 
 /// Attention is many times as large as the others, and seldom there.
-using BoundStep = std::variant<BoundLoop, BoundMatMul, std::shared_ptr<const BoundAttention>, BoundUndo, BoundHost,
-                               BoundFlow, BoundNothing>;
+/// The large ones are held by pointers: a plan may have thousands of steps.
+using BoundStep = std::variant<BoundLoop, std::shared_ptr<const BoundMatMul>, std::shared_ptr<const BoundAttention>,
+                               BoundUndo, BoundHost, BoundFlow, BoundNothing>;
+inline const BoundMatMul* product_of(const BoundStep& step) {
+  const auto* product = std::get_if<std::shared_ptr<const BoundMatMul>>(&step);
+  return product ? product->get() : nullptr;
+}
 
 /// Steps that are run row block by row block (band.h).
 struct Band {

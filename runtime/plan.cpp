@@ -360,7 +360,7 @@ void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) co
   const TraceSpan span("kernel", name_of(program.steps[i]));
   if (const auto* loop = std::get_if<BoundLoop>(&step)) {
     run_loop(*loop, state);
-  } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
+  } else if (const auto* product = product_of(step)) {
     execute_matmul(*product, kept[i].get(), state);
   } else if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step)) {
     execute_attention(**attention, state);
