@@ -307,6 +307,8 @@ bool may_finalize_in_slot(const Value* v, int local = -1);
 /// The same for what a list held and does not hold any more.
 bool may_finalize(const Values& before, const Values& after);
 Unexpected<Break> finalizes();
+/// How many items an iterator has yet to give, or -1 if that is not known.
+int64_t rounds_left(const Value* iterator);
 Unexpected<Break> shared_names();
 /// An __eq__ that changed what is being searched or compared.
 inline Unexpected<Break> changed_by_equality() {

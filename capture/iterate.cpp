@@ -1,4 +1,7 @@
 // Iterators over known sequences: position and what they run over; each step is taken during capture.
+#include <algorithm>
+#include <cmath>
+
 #include "capture/executor.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
@@ -98,6 +101,31 @@ Captured<Value*> Executor::iterator_of(Value* v) {
   PyObject* next = type_attr(class_of(*it), kNext);
   guard_lookup(it, next, kNext);
   return next ? Captured<Value*>(it) : break_at(BreakId::WouldRaise, "__iter__() gives no iterator");
+}
+
+int64_t rounds_left(const Value* it) {
+  if (it->kind != ValueKind::Iterator || it->position < 0) return -1;
+  switch (static_cast<Iterated>(it->iterated)) {
+    case kOverSequence: {
+      const Value* over = it->items[0];
+      const bool known = !over->is_array() && !over->is_constant() && !over->partial;
+      return known ? std::max<int64_t>(0, std::ssize(over->items) - it->position) : -1;
+    }
+    case kOverRange: {
+      const Values& bounds = it->items[0]->items;
+      const int64_t start = dim_of(*bounds[0]).value(), stop = dim_of(*bounds[1]).value(),
+                    step = dim_of(*bounds[2]).value();
+      const double rounds = std::ceil((static_cast<double>(stop) - static_cast<double>(start)) / step);
+      return static_cast<int64_t>(std::clamp(rounds - static_cast<double>(it->position), 0.0, 1e15));
+    }
+    case kEnumerate: return rounds_left(it->items[0]);
+    case kZip: {
+      int64_t least = INT64_MAX;
+      for (const Value* each : it->items) least = std::min(least, rounds_left(each));
+      return it->items.empty() ? 0 : least;
+    }
+    default: return -1;
+  }
 }
 
 Captured<Value*> Executor::next(Value* it) {

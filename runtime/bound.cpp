@@ -123,7 +123,7 @@ class Binder {
 
   BoundStep bind_step(const Step& step) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) return bind_loop(*loop, bound_);
-    if (const auto* product = std::get_if<MatMulStep>(&step)) 
+    if (const auto* product = std::get_if<MatMulStep>(&step))
       return std::make_shared<const BoundMatMul>(bind_matmul(*product, bound_));
     if (const auto* attention = std::get_if<AttentionStep>(&step))
       return std::make_shared<const BoundAttention>(bind_attention(*attention));

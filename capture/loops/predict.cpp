@@ -15,22 +15,6 @@ namespace {
 
 constexpr int64_t kFewRounds = 8;  // that are unrolled all the same, where none of them has a loop in it
 
-/// How many rounds are left of a range that is known, or -1.
-int64_t rounds_left(const Value* iterator) {
-  if (iterator->kind != ValueKind::Iterator || iterator->iterated != kOverRange) return -1;
-  const Value* range = iterator->items[0];
-  int64_t parts[3];
-  for (int i = 0; i < 3; ++i) {
-    const Value* part = resolved(range->items[static_cast<std::size_t>(i)]);
-    if (!part->is_constant() || !PyLong_CheckExact(part->object.get())) return -1;
-    parts[i] = PyLong_AsLongLong(part->object.get());
-    if (PyErr_Occurred()) return PyErr_Clear(), -1;
-  }
-  const int64_t step = parts[2], span = parts[1] - parts[0];
-  if (step == 0 || (span > 0) != (step > 0)) return 0;
-  return (span + step - (step > 0 ? 1 : -1)) / step - iterator->position;
-}
-
 bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
   for (uint32_t i = head + 1; i < last; ++i)
     if (is_loop_head(view, i)) return true;
@@ -131,7 +115,7 @@ bool LoopTranslator::would_compile(const SymbolicFrame& from, const graph::Graph
     for (Value* v : from.locals) f.locals.push_back(v && !is_unknown(v) ? imagined(v) : Typed{});
     for (Value* v : from.stack) f.stack.push_back(imagined(v));
     start.frames.push_back(std::move(f));
-    return translate_all(std::move(start)) && !on_arrays_ && goes_round();
+    return translate_all(std::move(start)) && !array_work_ && goes_round();
   } catch (const graph::DimOverflow&) {
     return false;
   }
@@ -158,7 +142,8 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     answer = kNo;
     const uint32_t last = last_of_nest(view, frame.pc);
     if (view.instrs()[frame.pc].op == Opcode::ForIter && !frame.stack.empty()) {
-      const int64_t rounds = rounds_left(resolved(frame.stack[frame.stack.size() - py::kIteratorSlots]));
+      const Value* iterator = resolved(frame.stack[frame.stack.size() - py::kIteratorSlots]);
+      const int64_t rounds = iterator->iterated == kOverRange ? rounds_left(iterator) : -1;
       if (rounds >= 0 && rounds <= kFewRounds && !has_inner_loop(view, frame.pc, last)) return false;
     }
     CaptureRequest request;
@@ -167,8 +152,17 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     request.frontends = x.session().frontends();
     request.options = x.options();
     LoopTranslator translator(request);
-    if (translator.would_compile(frame, x.session().graph())) answer = kYes;
-    else reasons_[{&view, frame.pc}] = translator.reason();
+    if (translator.would_compile(frame, x.session().graph())) {
+      answer = kYes;
+    } else {
+      reasons_[{&view, frame.pc}] = translator.reason();
+      // Other loops around an operation on arrays are not compiled either.
+      for (uint32_t head = 0; translator.array_work() && head <= *translator.array_work(); ++head)
+        if (heads[head] == kUnasked && last_of_nest(view, head) >= *translator.array_work()) {
+          heads[head] = kNo;
+          reasons_[{&view, head}] = translator.reason();
+        }
+    }
   }
   return answer == kYes;
 }

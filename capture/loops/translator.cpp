@@ -551,7 +551,7 @@ void LoopTranslator::translate(Given given) {
     try {
       step(instr);
     } catch (const NotCompiled& reason) {
-      on_arrays_ = on_arrays_ || reason.on_array;
+      if (reason.on_array && !array_work_) array_work_ = state_.frames.front().pc;
       leave(reason.why);
     }
   }

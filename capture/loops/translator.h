@@ -104,6 +104,8 @@ class LoopTranslator {
   std::optional<Typed::Kind> result_of_recursion() const;
   /// Why not: the first thing that it does not compile.
   const std::string& reason() const { return given_up_.empty() ? first_why_ : given_up_; }
+  /// An instruction of the loop that works on a whole array, if one was met.
+  std::optional<uint32_t> array_work() const { return array_work_; }
 
  private:
   struct Frame {
@@ -310,7 +312,7 @@ class LoopTranslator {
   const graph::Graph* imagined_graph_ = nullptr;    // of values that are known by their types only
   static constexpr int kImagined = 1 << 20;         // `slot` of such an array
   std::string first_why_, given_up_;
-  bool on_arrays_ = false;  // some round has an operation on a whole array
+  std::optional<uint32_t> array_work_;  // an operation on a whole array, in the outermost frame
   int first_line_ = 0;
   uint64_t steps_ = 0;
   int checkpoints_ = 0;
