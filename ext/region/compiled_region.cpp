@@ -162,6 +162,10 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
   return entry;
 }
 
+std::string Entry::graph_text() const {
+  return graph::print(*region_->graph) + (region_->loop ? cfg::print(region_->loop->cfg) : std::string());
+}
+
 std::string Entry::link(const LiveSlots& live, int local_count) {
   const graph::Graph& graph = *region_->graph;
   // What passes relied upon since capture is guarded too.
@@ -184,12 +188,10 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   materializer_ = std::move(*materializer);
   finalizer_check_.emplace(*region_, *guards_);
 
-  graph_text_ = graph::print(graph);
   if (region_->loop) {
     auto loop = CompiledLoop::make(region_->loop, *guards_, region_->function, options_.listing, options_.interp);
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
-    graph_text_ += cfg::print(region_->loop->cfg);
   }
   sizes_ = Sizes(*guards_, *materializer_);
   always_short_ = graph.shapes().symbol_count() == 0 && plan().cost({}) < kReleaseAbove;
@@ -213,7 +215,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
   if (std::optional<GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
-                              failure->found + ")\n" + graph_text_);
+                              failure->found + ")\n" + graph_text());
   return {};
 }
 

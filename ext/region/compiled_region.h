@@ -65,7 +65,7 @@ class Entry {
   const runtime::Plan& plan() const { return *compiled_.plan; }
   const Compiled& compiled() const { return compiled_; }
   const CompileOptions& options() const { return options_; }
-  const std::string& graph_text() const { return graph_text_; }
+  std::string graph_text() const;
   const std::vector<capture::Guard>& guards() const { return region_->guards; }
   int64_t hits() const { return hits_; }
   bool demoted() const { return streak_ >= kDemoteAfter; }
@@ -159,8 +159,7 @@ class Entry {
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
   std::optional<FinalizerCheck> finalizer_check_;
-  std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
-  std::string graph_text_;
+  std::unique_ptr<CompiledLoop> loop_;             // runs in place of the plan
   std::vector<capture::Ref<>*> refs_;              // all that region_ owns, once each; null when what it named died
   std::vector<WeakDependency> weak_dependencies_;  // by address
   capture::Ref<> watcher_;  // capsule that the weak references call with: this entry, or null when it is gone

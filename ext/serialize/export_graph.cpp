@@ -138,7 +138,7 @@ class Exporter {
   const capture::Region& region_;
   const graph::Graph& graph_;
   const LiveSlots& live_;
-  const std::string& text_;
+  const std::string text_;
   std::vector<uint32_t> outputs_;  // recipes
 };
 

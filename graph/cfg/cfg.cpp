@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <numeric>
 
 namespace framejit::cfg {
 
@@ -97,21 +98,15 @@ std::string print(const Cfg& cfg) {
   return out;
 }
 
-bool Shape::dominates(uint32_t a, uint32_t b) const {
-  while (b != a) {
-    if (b == 0 || dominator[b] == kNone) return false;
-    b = dominator[b];
-  }
-  return true;
-}
-
 Shape shape_of(const Cfg& cfg) {
   Shape s;
   const std::size_t count = cfg.blocks.size();
   s.dominator.assign(count, kNone);
   s.depth.assign(count, 0);
   s.loop.assign(count, kNone);
-  s.before.resize(count);
+  s.enters.assign(count, 0);
+  s.leaves.assign(count, 0);
+  s.before.first.assign(count + 1, 0);
   // Postorder without recursion.
   std::vector<uint8_t> seen(count, 0);
   std::vector<std::pair<uint32_t, int>> stack;
@@ -135,8 +130,16 @@ Shape shape_of(const Cfg& cfg) {
   std::reverse(s.order.begin(), s.order.end());
   std::vector<uint32_t> rank(count, kNone);
   for (uint32_t i = 0; i < s.order.size(); ++i) rank[s.order[i]] = i;
-  for (uint32_t b : s.order)
-    for (int k = 0; k < cfg.blocks[b].successors(); ++k) s.before[cfg.blocks[b].to[k].block].push_back(b);
+  const auto each_edge = [&](auto&& visit) {
+    for (uint32_t b : s.order)
+      for (int k = 0; k < cfg.blocks[b].successors(); ++k) visit(b, cfg.blocks[b].to[k].block);
+  };
+  std::vector<uint32_t>& first = s.before.first;
+  each_edge([&](uint32_t, uint32_t to) { ++first[to + 1]; });
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  s.before.all.resize(first[count]);
+  std::vector<uint32_t> next(first.begin(), first.end() - 1);
+  each_edge([&](uint32_t from, uint32_t to) { s.before.all[next[to]++] = from; });
   s.dominator[0] = 0;
   for (bool changed = true; changed;) {
     changed = false;
@@ -161,27 +164,35 @@ Shape shape_of(const Cfg& cfg) {
       }
     }
   }
+  // A dominator stands before what it dominates in the order.
+  std::vector<uint32_t> size(count, 1);
+  for (std::size_t i = s.order.size(); i-- > 1;) size[s.dominator[s.order[i]]] += size[s.order[i]];
+  std::vector<uint32_t>& place = next;  // for what a block dominates and what is numbered next
+  for (uint32_t b : s.order) {
+    s.enters[b] = b == 0 ? 1 : place[s.dominator[b]];
+    place[b] = s.enters[b] + 1;
+    s.leaves[b] = s.enters[b] + size[b];
+    if (b != 0) place[s.dominator[b]] = s.leaves[b];
+  }
   // Natural loops, outer heads first: the innermost one is written last.
+  std::vector<uint32_t> open;
   for (uint32_t head : s.order) {
-    std::vector<uint32_t> open;
     for (uint32_t p : s.before[head])
       if (s.dominates(head, p)) open.push_back(p);
     if (open.empty()) continue;
     s.has_loop = true;
-    std::vector<bool> member(count, false);
-    member[head] = true;
+    const auto add = [&](uint32_t b) {
+      s.loop[b] = head;
+      ++s.depth[b];
+    };
+    add(head);
     while (!open.empty()) {
       const uint32_t b = open.back();
       open.pop_back();
-      if (member[b]) continue;
-      member[b] = true;
+      if (s.loop[b] == head) continue;
+      add(b);
       for (uint32_t p : s.before[b]) open.push_back(p);
     }
-    for (uint32_t b = 0; b < count; ++b)
-      if (member[b]) {
-        ++s.depth[b];
-        s.loop[b] = head;
-      }
   }
   return s;
 }

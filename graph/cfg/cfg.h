@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -129,10 +130,19 @@ std::string verify(const Cfg& cfg);
 
 /// Immediate dominators (block 0: itself; kNone: not reached) and how many loops each block is in.
 struct Shape {
+  /// By block: the blocks that lead to it, one that does so by both of its edges twice.
+  class Predecessors {
+   public:
+    std::span<const uint32_t> operator[](uint32_t block) const {
+      return std::span(all).subspan(first[block], first[block + 1] - first[block]);
+    }
+    std::vector<uint32_t> first, all;
+  };
   std::vector<uint32_t> order;  // reached blocks, in reverse postorder
   std::vector<uint32_t> dominator, depth;
-  std::vector<std::vector<uint32_t>> before;
-  bool dominates(uint32_t a, uint32_t b) const;
+  Predecessors before;
+  bool dominates(uint32_t a, uint32_t b) const { return a == b || (enters[a] < enters[b] && enters[b] < leaves[a]); }
+  std::vector<uint32_t> enters, leaves;  // by block: the interval of its subtree of dominators; 0: not reached
   bool has_loop = false;
   std::vector<uint32_t> loop;  // by block: the head of its innermost loop, or kNone
 };

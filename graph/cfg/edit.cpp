@@ -269,7 +269,7 @@ class Mender {
     // In front of a loop that tests its end at its end, the first definition also leads to the second.
     if (first != b && !shape_.dominates(first, second) && shape_.dominates(first, b)) return known_[key] = v;
     if (second != b && shape_.dominates(second, b)) return known_[key] = copy_.values.at(v);
-    std::vector<uint32_t> before = shape_.before[b];
+    std::vector<uint32_t> before(shape_.before[b].begin(), shape_.before[b].end());
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
     if (before.size() == 1) return known_[key] = at_end(v, before[0]);

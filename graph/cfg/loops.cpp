@@ -319,7 +319,7 @@ class Addresses {
     if (fixed != kNone) start = in_front(Op::Add, fixed, start);
     const Id stride = in_front(Op::Mul, factor, constant(by));
     const Id param = cfg_.add_param(head_, Type::I64);
-    std::vector<uint32_t> before = shape_.before[head_];
+    std::vector<uint32_t> before(shape_.before[head_].begin(), shape_.before[head_].end());
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
     for (uint32_t p : before) {
