@@ -246,6 +246,11 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
   if (callee.code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
     return break_at(BreakId::GeneratorFrame, name + "()");
   if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, name + "()");
+  const uint32_t level = level_of(callee.code);
+  if (level > 0 && recursive_calls_ >= options_.recursive_calls) {
+    unfinished_levels = finished_level_ > 0 ? finished_level_ : level;
+    return break_at(BreakId::RecursiveCall, name + "()");
+  }
   if (existing) {
     Guard g{};
     g.kind = GuardKind::Code;
@@ -283,10 +288,35 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
     return it;
   }
   ++depth;
+  if (level > 0) ++open_calls.back().calls;
+  open_calls.push_back({callee.code, recursive_calls_ += level > 0, 0});
   Captured<Value*> result = inner.run();
+  const OpenCall call = open_calls.back();
+  open_calls.pop_back();
   --depth;
   if (!result) inner.note_reached(result.error());
+  else if (level > 0 && finish_recursive(call, level)) return break_at(BreakId::RecursiveCall, name + "()");
   return result;
+}
+
+uint32_t Executor::level_of(const PyCodeObject* code) const {
+  return static_cast<uint32_t>(
+      std::count_if(open_calls.begin(), open_calls.end(), [code](const OpenCall& call) { return call.code == code; }));
+}
+
+/// Whether the calls around this one are going to be too many, if they call as often as this one did.
+bool Executor::finish_recursive(const OpenCall& call, uint32_t level) {
+  if (finished_level_ > 0 && finished_level_ <= level) return false;
+  finished_level_ = level;
+  if (call.calls < 2) return false;
+  uint64_t calls = recursive_calls_ - call.before + 1;
+  uint32_t fits = level;
+  for (uint32_t outer = level; outer-- > 0;) {
+    calls = std::min<uint64_t>(calls, UINT32_MAX) * call.calls + 1;
+    if (calls <= options_.recursive_calls) fits = outer;
+  }
+  if (fits > 0) unfinished_levels = fits;
+  return fits > 0;
 }
 
 bool is_partial(const PyTypeObject* type) {

@@ -65,6 +65,7 @@ class Attempt {
         frame_(executor_, request.view, request.frame.globals, request.frame.builtins) {
     session_.set_o1(request.options.o1);
     executor_.builtins = request.frame.builtins;
+    executor_.open_calls.push_back({request.view->code(), 0, 0});
     frame_.outermost = true;
     frame_.pc = request.entry;
     set_up();
@@ -291,6 +292,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
   }
   outcome.breaks = breaks;
   outcome.work = work();
+  outcome.unfinished_levels = executor_.unfinished_levels;
   outcome.array_work = executor_.limits.saw_array_work();
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();

@@ -248,10 +248,17 @@ class Executor {
   uint32_t steps = 0;  // instructions executed, all frames
   Limits limits;
   LoopPrediction loops;
-  std::vector<uint32_t> visits;    // by instruction of the outermost frame: how often it was executed
-  uint32_t depth = 0;              // inlined frames
-  SymbolicFrame* frame = nullptr;  // the innermost one
-  Value* handled = nullptr;        // the exception being handled, of those that were raised during capture
+  std::vector<uint32_t> visits;  // by instruction of the outermost frame: how often it was executed
+  uint32_t depth = 0;            // inlined frames
+  struct OpenCall {
+    PyCodeObject* code;
+    uint32_t before;  // recursive calls that had begun when this one did
+    uint32_t calls;   // that it makes and that are recursive
+  };
+  std::vector<OpenCall> open_calls;  // from the outermost frame on
+  uint32_t unfinished_levels = 0;    // see CaptureOutcome
+  SymbolicFrame* frame = nullptr;    // the innermost one
+  Value* handled = nullptr;          // the exception being handled, of those that were raised during capture
   void set_handled(Value* exception);
   std::shared_ptr<const CodeView> view_of(PyCodeObject* code);
   /// Graph locations of a code's instructions; 0: not made yet.
@@ -265,6 +272,8 @@ class Executor {
   const std::unordered_map<PyObject*, Tracked>& tracked() const { return tracked_; }
 
  private:
+  uint32_t level_of(const PyCodeObject* code) const;
+  bool finish_recursive(const OpenCall& call, uint32_t level);
   Captured<bool> look_in(PyObject* dict);
   Captured<bool> may_store_in(PyObject* dict);
   Captured<bool> attributes_are_apart();
@@ -293,7 +302,8 @@ class Executor {
   std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
   std::unordered_map<const CodeView*, std::vector<uint32_t>> locations_;
   std::vector<Ref<>> kept_;
-  int plain_depth_ = 0;                                     // tuples that plain() is in
+  uint32_t recursive_calls_ = 0, finished_level_ = 0;  // the outermost level of recursion at which a call was finished
+  int plain_depth_ = 0;                                // tuples that plain() is in
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
 

@@ -125,9 +125,10 @@ struct CaptureOptions {
   /// The same for one loop of a function that has to be one graph.
   uint64_t most_nodes_of_loop() const { return instruction_limit * uint64_t{3} / 2; }
   uint32_t inline_depth = 16;
-  uint32_t variants = 0;         // entries that were made for this place before
-  uint32_t unroll_nodes = 2000;  // graph nodes that one loop of many rounds may add before it is left to the bytecode
-  uint32_t unroll_rounds = 32;   // rounds that are not many: the layers of a network
+  uint32_t recursive_calls = 400;  // of a function from within itself, followed in one capture
+  uint32_t variants = 0;           // entries that were made for this place before
+  uint32_t unroll_nodes = 2000;    // graph nodes that one loop of many rounds may add before it is left to the bytecode
+  uint32_t unroll_rounds = 32;     // rounds that are not many: the layers of a network
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
   /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own;
@@ -167,6 +168,8 @@ struct CaptureOutcome {
   std::vector<Ref<PyCodeObject>> reached;
   /// A signal came. Nothing was found out: the interpreter runs its handler, and capture is tried again another time.
   bool interrupted = false;
+  /// Recursive calls were too many: those that many levels further in may be few enough.
+  uint32_t unfinished_levels = 0;
   uint64_t work = 0;        // in instructions
   bool array_work = false;  // was found, whether a region came of it or not
 };

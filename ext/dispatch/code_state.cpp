@@ -371,7 +371,7 @@ bool CodeState::force_failure(CompileSite& place) {
 bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
   const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
   if (place.exhausted || compiling_ || capture::is_finalizing()) return false;
-  if (is_call_over_budget()) return false;
+  if (compiles_too_fast()) return false;
   if (is_over_budget()) {
     if (!std::exchange(said_budget_, true)) note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
     return false;
@@ -393,7 +393,8 @@ bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
   if (!failure && other_way)
     failure = GuardFailure{"a branch goes as it was recorded", "true", "false", last->other_way(), {}, {}};
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
-  for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
+  if (followed_from_ == 0)     // or sizes that go down from call to call
+    for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
   if (stance == Stance::FailOnRecompile) {
     PyErr_Format(
         PyExc_RuntimeError,
@@ -514,6 +515,8 @@ CodeState::Captured CodeState::compile_now(CompileSite& place, uint32_t instr, c
   request.frontends = frontends();
   request.options.fullgraph = settings_.fullgraph;
   request.options.variants = static_cast<uint32_t>(place.churned + (place.made > 0));
+  if (settings_.fullgraph || settings_.ignore_fp_flags) request.options.recursive_calls = UINT32_MAX;
+  else if (depth_ < followed_from_) request.options.recursive_calls = 0;
   request.options.any_work =
       settings_.stress.rewrite || (settings_.ignore_fp_flags && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
@@ -547,8 +550,8 @@ CodeState::Captured CodeState::compile_now(CompileSite& place, uint32_t instr, c
     ~Spent() {
       const auto time = static_cast<double>(read_clock(Reading::Compiling) - start);
       function.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(function.spent_ns_) + time - paid));
-      if (function.spent_in_call_ns_ == 0) function.compiled_first_ns_ = now_ns();
-      function.spent_in_call_ns_ += static_cast<int64_t>(time);
+      if (function.compiled_ns_ == 0) function.compiled_first_ns_ = read_clock(Reading::Start);
+      function.compiled_ns_ += static_cast<int64_t>(time);
     }
   } spent{*function};
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1
@@ -579,6 +582,13 @@ CodeState::Captured CodeState::compile_now(CompileSite& place, uint32_t instr, c
   if (!whole && !outcome.region && compiles_loops() && is_function_start(instr) && capture::may_recurse(request))
     if (auto recursion = capture::capture_recursion(request)) outcome.region = std::move(*recursion);
   if (!outcome.region) outcome = capture::capture(request);
+  if (request.options.recursive_calls > 0 && outcome.unfinished_levels > 0) {
+    followed_from_ = depth_ + static_cast<int>(outcome.unfinished_levels);
+    request.options.recursive_calls = 0;
+    const uint64_t work = outcome.work;
+    outcome = capture::capture(request);
+    outcome.work += work;
+  }
   if (settings_.o1 && !o1 && outcome.region && !outcome.region->loop && gains_much(*outcome.region)) {
     request.options.o1 = o1 = true;
     outcome = capture::capture(request);
@@ -957,6 +967,7 @@ void CodeState::clear() {
   known_breaks_.clear();
   element_loops_.clear();
   bytecode_loops_.clear();
+  followed_from_ = 0;
   loop_reasons_.clear();
   recompiles_.clear();
   spliced_calls_ = 0;

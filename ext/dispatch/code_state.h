@@ -210,7 +210,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool estimates() const;
   bool compares() const;
   bool is_over_budget();
-  bool is_call_over_budget();
+  bool compiles_too_fast();
   void note_element_loops();
   bool compiles_loops() const;
   bool is_function_start(uint32_t instr);
@@ -286,7 +286,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int pass_by_;                      // how many do, the next time
   std::map<int, Comparison> calls_;  // by the size of the arguments
   int64_t call_count_ = 0;
-  int depth_ = 0;  // of calls that have begun
+  int depth_ = 0;          // of calls that have begun
+  int followed_from_ = 0;  // the depth from which on recursive calls are few enough to be followed
   int64_t calls_compared_from_ = 0;
   std::optional<Timed> timed_;
   std::optional<Round> round_;
@@ -295,8 +296,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int64_t fruitless_steps_ =
       0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
-  int64_t spent_in_call_ns_ = 0;                       // compiling, with callees, in the outermost call that runs
-  int64_t compiled_first_ns_ = 0;                      // when the first compilation of that call ended
+  int64_t compiled_ns_ = 0;                            // spent, whatever it pays
+  int64_t compiled_first_ns_ = 0;                      // when the first compilation ended
   std::unique_ptr<Gain> gain_;
   bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;

@@ -21,7 +21,7 @@ constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
 constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;  // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
-constexpr int64_t kMostInCall = 60000000;                         // ns of compiling
+constexpr int64_t kMostAtOnce = 16000000, kShareAtOnce = 3;       // ns of compiling; of the time since the first
 constexpr int64_t kFreeCompiling = 12000000, kCompileShare = 10;  // ns; of the time for which the function has run
 
 }  // namespace
@@ -80,7 +80,7 @@ bool CodeState::begin_declined() {
 
 Side CodeState::begin_call(capture::py::Slots slots) {
   ++call_count_;
-  if (depth_++ == 0) spent_in_call_ns_ = 0;
+  ++depth_;
   if (timed_ || !compares() || (code_->co_flags & kGeneratorFlags)) return Side::Compiled;
   if (spent_ns_ > kFreeCompiling && run_start_ == 0) run_start_ = read_clock(Reading::Start);
   if (call_count_ < calls_compared_from_) return Side::Compiled;
@@ -177,15 +177,13 @@ std::pair<uint32_t, uint32_t> CodeState::loop_around(uint32_t instr) {
   return loop;
 }
 
-/// Whether so much was compiled in the call that runs that the rest waits: for a later call, or until this one has run
-/// ten times as long as it compiled.
-bool CodeState::is_call_over_budget() {
+/// What would pay for itself is compiled bit by bit too, so that the first calls end soon.
+bool CodeState::compiles_too_fast() {
   if (!compares()) return false;
   const std::shared_ptr<CodeState> owner = owner_.lock();
   const CodeState& root = owner ? *owner : *this;
-  // A call may go on for hours: once it has run for long, more is compiled.
-  return root.depth_ > 0 && root.spent_in_call_ns_ > kMostInCall &&
-         root.spent_in_call_ns_ * kCompileShare > now_ns() - root.compiled_first_ns_;
+  return root.compiled_ns_ > kMostAtOnce &&
+         root.compiled_ns_ * kShareAtOnce > read_clock(Reading::Start) - root.compiled_first_ns_;
 }
 
 /// Has too much of the function's time gone into compiling?

@@ -5,6 +5,7 @@ import operator
 
 import numpy as np
 
+import framejit as fj
 from capture_support import capture
 from framejit import _core
 
@@ -59,6 +60,23 @@ def test_recursion_is_inlined_to_a_depth():
 
     assert capture(f, X, 3).ops.count("multiply") == 3
     assert capture(f, X, 40).codes == ["FJ012"]
+
+
+def halves(x):
+    return x if len(x) == 1 else np.concatenate([halves(x[::2]) + 1.0, halves(x[1::2]) * 2.0])
+
+
+def test_calls_that_branch_out_are_followed_as_a_whole_or_not_at_all(monkeypatch):
+    x = np.arange(1024.0)
+    whole, large, expected = capture(halves, x[:128]), capture(halves, x), halves(x)
+    assert whole.codes == [] and whole.ops.count("multiply") == 127
+    assert large.codes == ["FJ012"] and large.region is None
+    marked = fj.jit(halves, capture_mode="bytecode")
+    monkeypatch.setitem(globals(), "halves", marked)
+    for _ in range(3):
+        assert np.array_equal(marked(x), expected)
+    # Arrays of 1024, 512 and 256 break at their calls, those of 128 are followed.
+    assert max(entry["graph"].count("= multiply") for entry in marked._report()["entries"]) == 127
 
 
 def test_nested_functions_and_nonlocal():

@@ -322,6 +322,29 @@ def test_compiling_is_bounded_by_the_time_of_the_function(clock):
     assert len(marked.cache_entries()) > made
 
 
+def test_what_pays_for_itself_is_compiled_bit_by_bit(clock):
+    def function(x, k, seen):
+        seen.append(k)
+        for _ in range(20):
+            x = x * 2.0 + 1.0
+        return x
+
+    def calls(first, last):
+        for size in range(first, last):
+            x = np.ones((3,) * size)
+            same(function(x, 1, []), marked(x, 1, []))
+
+    clock.takes.update(start=9_000_000)  # less than an entry is worth
+    marked = fj.jit(function)
+    calls(1, 9)
+    made = len(marked.cache_entries())
+    assert 2 <= made < 8 and "FJ026" not in [b["id"] for b in marked._report()["breaks"]]
+    clock.takes.update(start=1_000_000_000)
+    calls(1, 9)
+    calls(1, 9)
+    assert len(marked.cache_entries()) > made
+
+
 def time_warping(a, b):
     n, m = len(a), len(b)
     cost = np.full((n + 1, m + 1), np.inf)
