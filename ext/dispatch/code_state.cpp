@@ -371,11 +371,11 @@ bool CodeState::force_failure(CompileSite& place) {
 bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
   const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
   if (place.exhausted || compiling_ || capture::is_finalizing()) return false;
-  if (compiles_too_fast()) return false;
   if (is_over_budget()) {
     if (!std::exchange(said_budget_, true)) note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
     return false;
   }
+  if (compiles_too_fast()) return false;
   if (place.made == 0) return true;
   const uint64_t kinds = kinds_of(live);
   const auto failed = place.failed.find(kinds);
@@ -550,7 +550,6 @@ CodeState::Captured CodeState::compile_now(CompileSite& place, uint32_t instr, c
     ~Spent() {
       const auto time = static_cast<double>(read_clock(Reading::Compiling) - start);
       function.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(function.spent_ns_) + time - paid));
-      if (function.compiled_ns_ == 0) function.compiled_first_ns_ = read_clock(Reading::Start);
       function.compiled_ns_ += static_cast<int64_t>(time);
     }
   } spent{*function};

@@ -211,6 +211,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool compares() const;
   bool is_over_budget();
   bool compiles_too_fast();
+  int64_t run_time();
   void note_element_loops();
   bool compiles_loops() const;
   bool is_function_start(uint32_t instr);
@@ -297,7 +298,6 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
       0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
   int64_t compiled_ns_ = 0;                            // spent, whatever it pays
-  int64_t compiled_first_ns_ = 0;                      // when the first compilation ended
   std::unique_ptr<Gain> gain_;
   bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;

@@ -21,8 +21,8 @@ constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
 constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;  // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
-constexpr int64_t kMostAtOnce = 16000000, kShareAtOnce = 3;       // ns of compiling; of the time since the first
-constexpr int64_t kFreeCompiling = 12000000, kCompileShare = 10;  // ns; of the time for which the function has run
+constexpr int64_t kFreeCompiling = 12000000;             // ns
+constexpr int64_t kCompileShare = 10, kShareAtOnce = 3;  // of the time for which the function has run since
 
 }  // namespace
 
@@ -82,7 +82,7 @@ Side CodeState::begin_call(capture::py::Slots slots) {
   ++call_count_;
   ++depth_;
   if (timed_ || !compares() || (code_->co_flags & kGeneratorFlags)) return Side::Compiled;
-  if (spent_ns_ > kFreeCompiling && run_start_ == 0) run_start_ = read_clock(Reading::Start);
+  if (compiled_ns_ > kFreeCompiling && run_start_ == 0) run_start_ = read_clock(Reading::Start);
   if (call_count_ < calls_compared_from_) return Side::Compiled;
   if (call_count_ == 1 + kCallsComparedAgain[0] || call_count_ == 1 + kCallsComparedAgain[1]) calls_.clear();
   if (call_count_ < kCallsComparedFrom) return Side::Compiled;
@@ -181,9 +181,8 @@ std::pair<uint32_t, uint32_t> CodeState::loop_around(uint32_t instr) {
 bool CodeState::compiles_too_fast() {
   if (!compares()) return false;
   const std::shared_ptr<CodeState> owner = owner_.lock();
-  const CodeState& root = owner ? *owner : *this;
-  return root.compiled_ns_ > kMostAtOnce &&
-         root.compiled_ns_ * kShareAtOnce > read_clock(Reading::Start) - root.compiled_first_ns_;
+  CodeState& root = owner ? *owner : *this;
+  return root.compiled_ns_ > kFreeCompiling && root.compiled_ns_ * kShareAtOnce > root.run_time();
 }
 
 /// Has too much of the function's time gone into compiling?
@@ -191,10 +190,14 @@ bool CodeState::is_over_budget() {
   if (!compares()) return false;
   const std::shared_ptr<CodeState> owner = owner_.lock();
   CodeState& root = owner ? *owner : *this;
-  if (root.spent_ns_ <= kFreeCompiling) return false;
+  return root.spent_ns_ > kFreeCompiling && root.spent_ns_ * kCompileShare > root.run_time();
+}
+
+/// How long the function has run since so much of it was compiled that this is asked.
+int64_t CodeState::run_time() {
   const int64_t now = read_clock(Reading::Start);
-  if (root.run_start_ == 0) root.run_start_ = now;
-  return root.spent_ns_ * kCompileShare > root.run_ns_ + now - root.run_start_;
+  if (run_start_ == 0) run_start_ = now;
+  return run_ns_ + now - run_start_;
 }
 
 }  // namespace framejit::ext
