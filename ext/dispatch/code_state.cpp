@@ -37,7 +37,7 @@ constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
 constexpr int kPassBy = 60;  // the next call that is looked at is the 61st: others that come by turns have theirs too
 constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
 constexpr int64_t kFewHits = 3;
-constexpr int64_t kTriesAsleep = 64;  // calls of spliced code, before a function in which nothing was compiled sleeps
+constexpr int64_t kTriesAsleep = 24;  // calls of spliced code, before a function in which nothing was compiled sleeps
 constexpr std::size_t kMostFailedKinds = 16;
 
 std::string text_of(PyObject* text) {
@@ -781,7 +781,7 @@ PyCodeObject* CodeState::replacement() {
 /// Are all sites dormant that calls come by? Others are given a call now and then.
 bool CodeState::has_nothing_awake() const {
   if (dormant_ == spliced_->sites().size()) return true;
-  if (compiled_ || !compares() || spliced_calls_ <= kTriesAsleep || spliced_calls_ % 2 == 0) return false;
+  if (compiled_ || !compares() || spliced_calls_ <= kTriesAsleep || spliced_calls_ % 8 == 0) return false;
   return std::all_of(spliced_->sites().begin(), spliced_->sites().end(),
                      [this](uint32_t site) { return sites_[site]->dormant || sites_[site]->visits == 0; });
 }
