@@ -35,6 +35,26 @@ def copies(args):
     return tuple(a.copy() if isinstance(a, (np.ndarray, list)) else a for a in args)
 
 
+def test_variables_of_several_types_in_a_nest():
+    def nearest(points, labels, centres):
+        for i in range(points.shape[0]):
+            best, least = 0, np.inf  # later an index and a NumPy scalar, which `total` is too
+            for c in range(centres.shape[0]):
+                total = 0.0
+                for k in range(points.shape[1]):
+                    total += (points[i, k] - centres[c, k]) ** 2
+                if total < least:
+                    best, least = c, total
+            labels[i] = best
+        return best, least, total, least is total
+
+    rng = np.random.default_rng(1)
+    marked = compiled(nearest, rng.normal(size=(50, 4)), np.zeros(50, np.int64), rng.normal(size=(5, 4)))
+    (loop,) = loops(marked)
+    assert loop["last_line"] - loop["first_line"] == 8
+
+
+
 def total(x):
     s = 0.0
     for i in range(len(x)):
