@@ -16,7 +16,7 @@ namespace framejit::capture {
 
 namespace {
 
-constexpr int kMostVersions = 24;  // of one instruction of the outermost frame
+constexpr int kMostVersions = 14;  // of one instruction of the outermost frame
 constexpr std::size_t kMostBlocks = 600;
 constexpr uint64_t kMostSteps = 20000;
 constexpr std::size_t kMostFrames = 12;
