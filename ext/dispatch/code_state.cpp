@@ -545,12 +545,12 @@ CodeState::Captured CodeState::compile_now(CompileSite& place, uint32_t instr, c
   const InterruptScope scope(capture::signal_pending);
   struct Spent {  // on behalf of the function
     CodeState& function;
-    double paid = 0;  // by what is expected of the entry
+    double paid = 0, soon = 0;  // by what is expected of the entry, by its first runs
     int64_t start = read_clock(Reading::Compiling);
     ~Spent() {
       const auto time = static_cast<double>(read_clock(Reading::Compiling) - start);
       function.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(function.spent_ns_) + time - paid));
-      function.compiled_ns_ += static_cast<int64_t>(time);
+      function.compiled_ns_ += static_cast<int64_t>(std::max(0.0, time - soon));
     }
   } spent{*function};
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1
@@ -641,8 +641,12 @@ CodeState::Captured CodeState::compile_now(CompileSite& place, uint32_t instr, c
       out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }
   }
-  if (out.entry) spent.paid = worth_of_entry;
-  else if (outcome.array_work) spent.paid = 1e9;  // the regions around the break will have it
+  if (out.entry) {
+    spent.paid = worth_of_entry;
+    spent.soon = ext::worth(out.entry->region(), kSoonRuns);
+    ++function->compiled_entries_;
+  }
+  if (!out.entry && outcome.array_work) spent.paid = 1e9;  // the regions around the break will have it
   function->fruitless_steps_ = out.entry ? 0 : function->fruitless_steps_ + static_cast<int64_t>(outcome.work);
   note_breaks(out.breaks);
   note_callees(outcome.reached);

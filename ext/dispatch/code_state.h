@@ -297,7 +297,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int64_t fruitless_steps_ =
       0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
-  int64_t compiled_ns_ = 0;                            // spent, whatever it pays
+  int64_t compiled_ns_ = 0;                            // spent, but for what the first runs pay
+  int compiled_entries_ = 0;
   std::unique_ptr<Gain> gain_;
   bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;

@@ -22,7 +22,7 @@ constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;  // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
 constexpr int64_t kFreeCompiling = 12000000;             // ns
-constexpr int64_t kCompileShare = 10, kShareAtOnce = 3;  // of the time for which the function has run since
+constexpr int64_t kCompileShare = 10, kShareAtOnce = 2;  // of the time for which the function has run since
 
 }  // namespace
 
@@ -177,12 +177,14 @@ std::pair<uint32_t, uint32_t> CodeState::loop_around(uint32_t instr) {
   return loop;
 }
 
-/// What would pay for itself is compiled bit by bit too, so that the first calls end soon.
+/// What would pay for itself is compiled bit by bit too, so that the first calls end soon. A second entry does not
+/// wait: it is often the round of a loop whose first one came with what is in front of it.
 bool CodeState::compiles_too_fast() {
   if (!compares()) return false;
   const std::shared_ptr<CodeState> owner = owner_.lock();
   CodeState& root = owner ? *owner : *this;
-  return root.compiled_ns_ > kFreeCompiling && root.compiled_ns_ * kShareAtOnce > root.run_time();
+  return root.compiled_entries_ > 1 && root.compiled_ns_ > kFreeCompiling &&
+         root.compiled_ns_ * kShareAtOnce > root.run_time();
 }
 
 /// Has too much of the function's time gone into compiling?

@@ -24,7 +24,7 @@ bool is_worth_entering(const capture::Region& region);
 bool gains_much(const capture::Region& region);
 
 /// Runs that a region is expected to have, if nothing else is known.
-inline constexpr double kExpectedRuns = 300;
+inline constexpr double kExpectedRuns = 300, kSoonRuns = 4;
 
 /// What so many runs of a region save at least, by estimate, in nanoseconds: so long may it take to compile.
 double worth(const capture::Region& region, double runs);
