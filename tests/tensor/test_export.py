@@ -370,6 +370,14 @@ def resealed(path, change):
     path.write_bytes(b"".join(_files.sealed("graph", 1, _files.with_header(header, [bytes(data)]))))
 
 
+def test_files_with_the_former_name_of_library_calls(tmp_path):
+    path, x = tmp_path / "f.mindir", numbers(3, 3).asnumpy()
+    expected = reload(lambda x: np.sort(x, axis=0), x, path=path)(x)
+    resealed(path, lambda h: h.update(graph=h["graph"].replace("library_call", "host_call")))
+    assert b"host_call" in path.read_bytes() and b"library_call" not in path.read_bytes()
+    assert np.array_equal(fj.load(path)(x), expected)
+
+
 def test_wrong_files(tmp_path):
     path = tmp_path / "f.mindir"
     weight = np.ones((2, 2))

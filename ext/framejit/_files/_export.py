@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import operator
+import re
 from pathlib import Path
 from types import FunctionType, MethodDescriptorType
 from typing import Any
@@ -27,6 +28,7 @@ _VERSION = 1
 _SUFFIX = ".mindir"
 _O0 = check_settings(capture_mode="ast", jit_level="O0", dynamic=False, fullgraph=False, backend="", options={})
 _FUNCTIONS = "framejit._host"  # what files call the module, wherever it is
+_FORMER_CALL = re.compile(r"^( *%\S+ = )host_call ", re.MULTILINE)  # what older files call the operator library_call
 _BASIC: list[type] = [bool, int, float, complex, *np.sctypeDict.values()]
 _TYPES = {f"{one.__module__}.{one.__name__}": one for one in _BASIC}
 
@@ -451,7 +453,8 @@ class LoadedGraph:
         self.constants = tuple(_constant(row, data) for row in header["constants"])
         self._params = tuple((kind, number) for kind, number in header["params"])
         self._result = _decode_tree(header["result"])
-        self._graph = _core.LoadedGraph(header["graph"], outputs, _decode_calls(header["calls"]))
+        text = _FORMER_CALL.sub(r"\1library_call ", header["graph"])
+        self._graph = _core.LoadedGraph(text, outputs, _decode_calls(header["calls"]))
         self._check(len(outputs))
         run = FunctionType(_run.__code__, globals(), self.name, None, None)
         self._run = make_function(run, _O0)
