@@ -28,7 +28,7 @@ int64_t now(clockid_t clock) {
 /// Whether a library call reads one element of an array, at indices that are known only at run time.
 static bool is_element_read(const graph::Graph& graph, const graph::Node& node) {
   const auto& inputs = node.inputs;
-  if (node.op != graph::Op::Host || node.type.rank() > 0 || inputs.size() < 2) return false;
+  if (node.op != graph::Op::LibraryCall || node.type.rank() > 0 || inputs.size() < 2) return false;
   return graph.type(inputs[0]).dtype == node.type.dtype &&
          std::all_of(inputs.begin() + 1, inputs.end(), [&](graph::ValueId input) {
            const graph::Type& type = graph.type(input);

@@ -131,7 +131,7 @@ struct Block {
 /// Calls f(row, offset into the mask's array by `strides`, index of the row) for each row of a mask in C order, until
 /// it answers false.
 template <class F>
-bool for_each_row(const HostArray& mask, std::span<const int64_t> strides, F&& f) {
+bool for_each_row(const StridedArray& mask, std::span<const int64_t> strides, F&& f) {
   const std::size_t rank = mask.shape.size();
   for (int64_t n : mask.shape)
     if (n == 0) return true;
@@ -151,8 +151,8 @@ bool for_each_row(const HostArray& mask, std::span<const int64_t> strides, F&& f
 
 }  // namespace
 
-bool compress(void*, std::span<const HostArray> arrays, graph::FlagRule) {
-  const HostArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
+bool compress(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
+  const StridedArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
   const std::size_t rank = mask.shape.size(), inner = rank - 1;
   const Block block(x.shape.subspan(rank), x.strides.subspan(rank), static_cast<std::size_t>(graph::size_of(x.dtype)));
   int64_t room = out.shape[0];
@@ -178,8 +178,8 @@ bool compress(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   return fits && room == 0;
 }
 
-bool nonzero(void*, std::span<const HostArray> arrays, graph::FlagRule) {
-  const HostArray &mask = arrays[0], &out = arrays[1];
+bool nonzero(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
+  const StridedArray &mask = arrays[0], &out = arrays[1];
   const auto rank = static_cast<int64_t>(mask.shape.size());
   int64_t room = out.shape[0];
   if (room == 0) return true;
@@ -203,8 +203,8 @@ bool nonzero(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   return fits && room == 0;
 }
 
-bool expand(void*, std::span<const HostArray> arrays, graph::FlagRule) {
-  const HostArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
+bool expand(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
+  const StridedArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
   const std::size_t rank = mask.shape.size(), inner = rank - 1;
   const Block block(x.shape.subspan(1), x.strides.subspan(1), static_cast<std::size_t>(graph::size_of(x.dtype)));
   int64_t places = 1;

@@ -5,15 +5,15 @@
 
 namespace framejit::codegen {
 
-/// A HostFunction over a mask, an array whose first axes have the mask's shape, and contiguous memory for the chosen
+/// A LibraryFunction over a mask, an array whose first axes have the mask's shape, and contiguous memory for the chosen
 /// ones. False where there are not as many of them as that has room for.
-bool compress(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
+bool compress(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule);
 
 /// Over a mask, and contiguous memory for a row of i64 indices for each place where it is true.
-bool nonzero(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
+bool nonzero(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule);
 
 /// The other way round: over a mask, the chosen elements, and contiguous memory of the mask's shape, which has zeros
 /// elsewhere.
-bool expand(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
+bool expand(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule);
 
 }  // namespace framejit::codegen

@@ -8,7 +8,7 @@
 
 namespace framejit::codegen {
 
-/// Can codegen emit this operator inline for these dtypes (at O1: with its own math)? Else a host loop is needed.
+/// Can codegen emit this operator inline for these dtypes (at O1: with its own math)? Else a NumPy loop is needed.
 bool emits(graph::Op op, graph::DType operand, graph::DType result, bool o1, Isa isa);
 
 /// Fails with a reason only for nests that use what `emits` denies.

@@ -149,7 +149,7 @@ void for_each_position(const Extent* axes, std::size_t count, F&& f, int64_t x =
 
 class Gather {
  public:
-  Gather(const HostArray& x, std::span<const HostArray* const> indices, std::size_t lead, const HostArray& out)
+  Gather(const StridedArray& x, std::span<const StridedArray* const> indices, std::size_t lead, const StridedArray& out)
       : x_(x), indices_(indices), lead_(lead), out_(out) {}
 
   Gathered run() {
@@ -182,7 +182,7 @@ class Gather {
     if (indexed == 0 || indexed > kMostIndices || lead_ + indexed > x_.shape.size() || x_.dtype != out_.dtype)
       return false;
     std::size_t rank = 0;
-    for (const HostArray* index : indices_) rank = std::max(rank, index->shape.size());
+    for (const StridedArray* index : indices_) rank = std::max(rank, index->shape.size());
     const std::size_t rest = x_.shape.size() - lead_ - indexed;
     if (out_.shape.size() != lead_ + rank + rest || out_.shape.size() > kMostAxes) return false;
     for (std::size_t k = 0; k < indexed; ++k)
@@ -193,7 +193,7 @@ class Gather {
       axis.out = out_.strides[lead_ + a];
       if (axis.length == 0) empty_ = true;
       for (std::size_t k = 0; k < indexed; ++k) {
-        const HostArray& index = *indices_[k];
+        const StridedArray& index = *indices_[k];
         const std::size_t missing = rank - index.shape.size();
         const int64_t length = a < missing ? 1 : index.shape[a - missing];
         if (length != 1 && length != axis.length) return false;
@@ -260,10 +260,10 @@ class Gather {
       });
   }
 
-  const HostArray& x_;
-  const std::span<const HostArray* const> indices_;
+  const StridedArray& x_;
+  const std::span<const StridedArray* const> indices_;
   const std::size_t lead_;
-  const HostArray& out_;
+  const StridedArray& out_;
   std::array<Resolve, kMostIndices> resolvers_;
   std::array<Axis, kMostAxes> axes_;               // of the indices
   std::array<Extent, kMostAxes> before_, behind_;  // whole axes of x
@@ -275,7 +275,8 @@ class Gather {
 
 }  // namespace
 
-Gathered gather(const HostArray& x, std::span<const HostArray* const> indices, std::size_t lead, const HostArray& out) {
+Gathered gather(const StridedArray& x, std::span<const StridedArray* const> indices, std::size_t lead,
+                const StridedArray& out) {
   return Gather(x, indices, lead, out).run();
 }
 

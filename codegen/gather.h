@@ -14,6 +14,7 @@ enum class Gathered : uint8_t {
 /// x[:, i, j, :]: the indexed axes of x follow each other behind `lead` whole ones, and the axes of the result are
 /// those before them, those of the indices, which are broadcast, and those behind them. Negative indices count from the
 /// end. The result does not overlap what is read.
-Gathered gather(const HostArray& x, std::span<const HostArray* const> indices, std::size_t lead, const HostArray& out);
+Gathered gather(const StridedArray& x, std::span<const StridedArray* const> indices, std::size_t lead,
+                const StridedArray& out);
 
 }  // namespace framejit::codegen

@@ -215,25 +215,25 @@ using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_i
 using GuardedFn = int64_t (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
 inline constexpr unsigned kGuardedFlags = 0x1d;  // all but denormal and inexact
 
-/// A host inner loop, with NumPy's signature: steps in bytes. `data` is what the loop was registered with. Needs no
+/// An inner loop of NumPy's, with its signature: steps in bytes. `data` is what the loop was registered with. Needs no
 /// GIL.
-struct HostLoop {
+struct NumpyLoop {
   void (*function)(char** args, const intptr_t* dimensions, const intptr_t* steps, void* data) = nullptr;
   void* data = nullptr;
   explicit operator bool() const { return function != nullptr; }
 };
 
-/// An operand of a host call: lengths and byte strides.
-struct HostArray {
+/// An operand of a library call: lengths and byte strides.
+struct StridedArray {
   char* data;
   graph::DType dtype;
   std::span<const int64_t> shape, strides;
 };
 
-/// A pure function of the host: reads all arrays but the last, fills that one. False: its answer is none that a graph
+/// A pure function over arrays: reads all arrays but the last, fills that one. False: its answer is none that a graph
 /// can hold, the run ends in RunStatus::Bailout. Called on the thread that runs the plan.
-struct HostFunction {
-  bool (*function)(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) = nullptr;
+struct LibraryFunction {
+  bool (*function)(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) = nullptr;
   void* context = nullptr;
   const char* name = nullptr;  // in listings; null: that of a call
 };
@@ -276,13 +276,14 @@ struct LoopOperand {
   /// An i64 cell of the run time's own in place of a buffer: the index, along the innermost axis, of the first element
   /// that a kernel is given.
   bool index = false;
-  /// Read by a host loop: a run in which one of its strides is negative ends in RunStatus::Bailout.
+  /// Read by a NumPy loop: a run in which one of its strides is negative ends in RunStatus::Bailout.
   bool nonnegative = false;
 };
 
-/// One stage over a tile: a kernel, or a host loop over one output and its inputs (inputs first, as NumPy orders them).
+/// One stage over a tile: a kernel, or a NumPy loop over one output and its inputs (inputs first, as NumPy orders
+/// them).
 struct Stage {
-  std::variant<KernelIndex, HostLoop> code;
+  std::variant<KernelIndex, NumpyLoop> code;
   std::vector<uint16_t> operands;        // into LoopStep::operands, in the order that the kernel or loop expects
   std::optional<KernelIndex> streaming;  // the same kernel with non-temporal stores: see LoopStep::streaming_bytes
   int32_t slot = -1;                     // into Program::flag_slots: whose flags the stage sets, and no others
@@ -309,7 +310,7 @@ enum class ReduceKind : uint8_t { None, Pairwise, Rows, AnyOrder, LeftFold };
 /// set to `identity` before. Reduced axes are the innermost `reduced_axes` ones; for Rows they stand just outside the
 /// innermost axis, which is not reduced. Pairwise: the innermost `run_axes` axes are one run, whose linear index
 /// NumPy's recursion splits; runs, and their cuts, are added to a start value of +0.0 one after the other. With
-/// run_axes > 1 all that the fold kernel and the host loops read is scratch, or the same for the whole run.
+/// run_axes > 1 all that the fold kernel and the NumPy loops read is scratch, or the same for the whole run.
 struct LoopStep {
   std::string name;
   uint32_t group = 0;   // of the fusion, for reports
@@ -336,7 +337,7 @@ struct LoopStep {
   int64_t longest_run = 0;
   graph::Scalar identity{};
   bool redo_zero_or_nan = false;   // a result that is a zero or a NaN is left to NumPy: RunStatus::Bailout
-  bool small_domain_redo = false;  // a domain of one element is left to NumPy (float16 host loops)
+  bool small_domain_redo = false;  // a domain of one element is left to NumPy (loops over float16)
 };
 
 /// B of a convolution: a row for each channel and place of the window, a column for each place of the result, elements
@@ -424,10 +425,10 @@ struct AttentionStep {
   }
 };
 
-struct HostStep {
+struct LibraryCallStep {
   std::string name;
   uint32_t group = 0;
-  HostFunction host;
+  LibraryFunction callee;
   std::vector<LoopOperand> operands;  // strides of their own shapes; the last one is written
   std::vector<graph::Dims> shapes;
 };
@@ -449,7 +450,7 @@ struct FlowStep {
   uint32_t target = 0;  // index of a step; Expect: a location of the graph; Measure: a symbol
 };
 
-using Step = std::variant<LoopStep, MatMulStep, AttentionStep, UndoStep, HostStep, FlowStep>;
+using Step = std::variant<LoopStep, MatMulStep, AttentionStep, UndoStep, LibraryCallStep, FlowStep>;
 
 /// A symbol that a step measures, and how much it is at most.
 struct Measured {

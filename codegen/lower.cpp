@@ -52,7 +52,7 @@ void Lowerer::lower_parts() {
 graph::FlagRule Lowerer::rule_of(const Part& part) const {
   std::optional<graph::FlagRule> rule;
   for (ValueId v : part.nodes) {
-    if (!graph::may_set_flags(graph_, v) && cls(v) != OpClass::Host) continue;
+    if (!graph::may_set_flags(graph_, v) && cls(v) != OpClass::LibraryCall) continue;
     if (rule && *rule != graph_.node(v).flag_rule) fail("operators of one part under different np.errstate");
     rule = graph_.node(v).flag_rule;
   }
@@ -110,24 +110,24 @@ void Lowerer::find_results() {
     result_number_[root] = static_cast<uint32_t>(program_.result_roots.size());
     program_.result_roots.push_back(root);
   }
-  bool writes_params = false, calls_host = false, flows = false, has_rules = false;
+  bool writes_params = false, calls_library = false, flows = false, has_rules = false;
   graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
     if (may_flag(v)) program_.may_set_flags = true;
     const graph::Op op = graph_.node(v).op;
     flows = flows || graph::is_control(op);
     has_rules = has_rules || graph_.node(v).flag_rule;
     // A loop can be cancelled, wherever it stands.
-    if (may_flag(v) || may_redo(v) || op == Op::Host || op == Op::Loop || op == Op::Expect || op == Op::Measure)
+    if (may_flag(v) || may_redo(v) || op == Op::LibraryCall || op == Op::Loop || op == Op::Expect || op == Op::Measure)
       needs_undo_ = true;
     writes_params = writes_params || is_param_write(v);
-    calls_host = calls_host || op == Op::Host;
+    calls_library = calls_library || op == Op::LibraryCall;
     if (op == Op::Write) written_.insert(graph_.root(graph_.node(v).inputs[0]));
   });
   needs_undo_ = needs_undo_ && writes_params;
   program_.per_call_flags = needs_undo_ && options_.attribute;
   if (program_.per_call_flags && flows) fail("what control flow skips has no warning of its own");
   if (program_.per_call_flags && has_rules) fail("not all flags are warned of alike");
-  if (program_.per_call_flags && calls_host) fail("a host call says itself what it warns of");
+  if (program_.per_call_flags && calls_library) fail("a library call says itself what it warns of");
   if (program_.per_call_flags) needs_undo_ = false;
 }
 
@@ -227,7 +227,7 @@ bool Lowerer::is_cheap(ValueId v, const Part& part) {
   const bool elementwise = cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast;
   const bool slow = op == Op::Divide || op == Op::Reciprocal || op == Op::Sqrt || op == Op::FloorDivide ||
                     op == Op::Remainder || op == Op::Fmod;
-  return elementwise && !slow && same_shape(shape_of(v), part.shape) && !is_host(v);
+  return elementwise && !slow && same_shape(shape_of(v), part.shape) && !needs_numpy_loop(v);
 }
 
 bool Lowerer::is_ready(const Part& part, std::set<ValueId> ready) {
@@ -358,22 +358,22 @@ bool Lowerer::scalars_stay(const std::vector<ValueId>& scalars, const std::vecto
     if (cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast && cls(v) != OpClass::Copy) return false;
     if (may_flag(v) && !never_empty) return false;
     if (program_.per_call_flags && !attributable(v)) return false;
-    if (cls(v) != OpClass::Copy && is_host(v)) return false;
+    if (cls(v) != OpClass::Copy && needs_numpy_loop(v)) return false;
     const std::vector<ValueId>& stored = (*groups_)[g].stored;
     if (std::find(stored.begin(), stored.end(), v) != stored.end()) return false;
   }
   for (ValueId v : others) {
     const bool elementwise = cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast;
-    if (!elementwise || !is_host(v)) continue;
+    if (!elementwise || !needs_numpy_loop(v)) continue;
     for (ValueId input : graph_.node(v).inputs)
       if (set.contains(graph_.root(input))) return false;
   }
   return true;
 }
 
-bool Lowerer::is_host(ValueId v) const {
+bool Lowerer::needs_numpy_loop(ValueId v) const {
   const Node& node = graph_.node(v);
-  return context_.needs_host_loop(node.op, graph_.type(node.inputs.back()).dtype, node.type.dtype);
+  return context_.needs_numpy_loop(node.op, graph_.type(node.inputs.back()).dtype, node.type.dtype);
 }
 
 void Lowerer::find_stored() {
@@ -457,7 +457,7 @@ void Lowerer::lower_part(const Part& part) {
   if (graph::is_control(graph_.node(part.nodes[0]).op)) return lower_control(part);
   if (is_product(part)) return lower_product(part, nullptr);
   if (part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::Contraction) return lower_attention(part);
-  if (part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::Host) return lower_host(part);
+  if (part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::LibraryCall) return lower_library_call(part);
   std::vector<ValueId> reductions, elementwise;
   for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
   if (reductions.empty()) return lower_elementwise(part, elementwise, part.stored);
@@ -485,7 +485,7 @@ void Lowerer::reach(ValueId v, const Part& part, std::set<ValueId>& out) const {
 }
 
 bool Lowerer::feeds_several(ValueId v, const Part& part, const std::vector<ValueId>& reductions) const {
-  if ((cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast) || !is_host(v)) return false;
+  if ((cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast) || !needs_numpy_loop(v)) return false;
   int count = 0;
   for (ValueId r : reductions) {
     std::set<ValueId> reached;
@@ -595,18 +595,18 @@ bool Lowerer::is_one_loop(std::size_t first) const {
   return program_.steps.size() == first + 1 && std::holds_alternative<LoopStep>(program_.steps[first]);
 }
 
-void Lowerer::lower_host(const Part& part) {
+void Lowerer::lower_library_call(const Part& part) {
   const ValueId v = part.nodes[0];
   const Node& node = graph_.node(v);
-  HostStep step;
+  LibraryCallStep step;
   step.group = part.group;
-  if (node.op != Op::Host)
-    step.host.function = node.op == Op::Compress ? compress : node.op == Op::Expand ? expand : nonzero;
-  else if (options_.host_function) step.host = options_.host_function(node.index());
-  if (!step.host.function) fail("a call of a host function that is gone");
-  step.name = step.host.name        ? step.host.name
-              : node.op == Op::Host ? "host_call " + std::to_string(node.index())
-                                    : std::string(graph::name_of(node.op));
+  if (node.op != Op::LibraryCall)
+    step.callee.function = node.op == Op::Compress ? compress : node.op == Op::Expand ? expand : nonzero;
+  else if (options_.library_function) step.callee = options_.library_function(node.index());
+  if (!step.callee.function) fail("a call of a library function that is gone");
+  step.name = step.callee.name             ? step.callee.name
+              : node.op == Op::LibraryCall ? "library_call " + std::to_string(node.index())
+                                           : std::string(graph::name_of(node.op));
   std::vector<ValueId> operands = node.inputs;
   operands.push_back(v);
   for (ValueId operand : operands) {

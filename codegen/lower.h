@@ -1,5 +1,5 @@
 // Lowering: an optimized graph becomes a Program. Groups (graph/passes/fuse.h) turn into loop steps: axes ordered and
-// coalesced, operands classified, expressions split into stages around host loops, reductions given NumPy's order.
+// coalesced, operands classified, expressions split into stages around NumPy loops, reductions given NumPy's order.
 #pragma once
 
 #include <functional>
@@ -37,10 +37,10 @@ struct LowerOptions {
   /// A program that writes params and may set flags: per_call_flags (kernel.h), or it fails. Else it saves what it
   /// overwrites.
   bool attribute = false;
-  /// NumPy's inner loop for an operator on operands of a dtype; an empty HostLoop where there is none.
-  std::function<HostLoop(graph::Op, graph::DType operand, graph::DType result)> host_loop;
-  /// The host's function of a host_call, by its index.
-  std::function<HostFunction(int64_t index)> host_function;
+  /// NumPy's inner loop for an operator on operands of a dtype; an empty NumpyLoop where there is none.
+  std::function<NumpyLoop(graph::Op, graph::DType operand, graph::DType result)> numpy_loop;
+  /// What a library_call calls, by its index.
+  std::function<LibraryFunction(int64_t index)> library_function;
   /// Length at which the running NumPy cuts the run of a contiguous pairwise sum: 8192 up to 2.2, 0 (never) from 2.3.
   int64_t pairwise_cut = 0;
   ComplexForms complex64, complex128;

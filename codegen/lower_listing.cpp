@@ -65,7 +65,7 @@ std::string loop_text(const Program& program, const LoopStep& step) {
   for (const Stage& stage : step.stages) {
     const auto* kernel = std::get_if<KernelIndex>(&stage.code);
     out += kernel ? "    kernel " + std::to_string(*kernel) + " " + program.kernels[*kernel].name
-                  : std::string("    host loop");
+                  : std::string("    numpy_loop");
     out += "(";
     for (std::size_t i = 0; i < stage.operands.size(); ++i)
       out += (i ? ", %" : "%") + std::to_string(stage.operands[i]);
@@ -143,9 +143,9 @@ std::string describe(const Program& program) {
       if (attention->mask) out += "    mask " + operand_text(program, *attention->mask) + "\n";
       for (const auto* o : {&attention->g, &attention->y, &attention->probability, &attention->state})
         if (*o) out += "    " + operand_text(program, **o) + "\n";
-    } else if (const auto* host = std::get_if<HostStep>(&step)) {
-      out += host->name + "\n";
-      for (const LoopOperand& o : host->operands) out += "    " + operand_text(program, o) + "\n";
+    } else if (const auto* call = std::get_if<LibraryCallStep>(&step)) {
+      out += call->name + "\n";
+      for (const LoopOperand& o : call->operands) out += "    " + operand_text(program, o) + "\n";
     } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
       out += flow_text(program, *flow) + "\n";
     } else {

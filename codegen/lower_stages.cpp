@@ -1,10 +1,10 @@
 // A step's terms become stages: kernels, and between them NumPy's own loops over the tile's scratch.
 //
 //     stage 0  kernel   what depends on memory alone              -> scratch
-//     stage 1  host     exp, log ... of scratch or of memory      -> scratch, or straight into fresh memory
+//     stage 1  loops    exp, log ... of scratch or of memory      -> scratch, or straight into fresh memory
 //     stage 2  kernel   what depends on stage 1 ...               -> memory, or the fold
 //
-// Even stages are one kernel each, odd ones a list of host loops in program order. Where terms have slots for their
+// Even stages are one kernel each, odd ones a list of NumPy loops in program order. Where terms have slots for their
 // flags, those of two slots are in kernels of their own.
 #include <algorithm>
 #include <map>
@@ -39,7 +39,7 @@ double cost_of(const Term& term) {
     case Term::kLoad: return 0.02 * graph::size_of(term.dtype) / 4.0;
     case Term::kApply: break;
   }
-  if (term.host)
+  if (term.numpy_loop)
     return graph::def(term.op).exactness == graph::Exactness::NumpyLoop ? 0.6 * width * width : 0.2 * width;
   switch (term.op) {
     case Op::Divide:
@@ -65,7 +65,7 @@ class StageBuilder {
     find_needed();
     number_stages();
     prepare_fold_scratch();
-    check_host_operands();
+    check_numpy_loop_operands();
     collect_outputs();
     emit_stages();
     add_guarded();
@@ -92,12 +92,12 @@ class StageBuilder {
 
   bool many_run_axes() const { return spec_.fold && spec_.fold->kind == ReduceKind::Pairwise && axes_.run > 1; }
 
-  /// Where a run crosses rows, host loops and the fold work on the linear tile: loads get a copy in scratch.
+  /// Where a run crosses rows, NumPy loops and the fold work on the linear tile: loads get a copy in scratch.
   void gather_for_runs() {
     if (!many_run_axes()) return;
     const std::size_t count = terms_.size();
     for (std::size_t i = 0; i < count; ++i) {
-      if (!terms_[i].host) continue;
+      if (!terms_[i].numpy_loop) continue;
       for (std::size_t a = 0; a < terms_[i].args.size(); ++a) {
         const Term& arg = terms_[terms_[i].args[a]];
         if (arg.kind != Term::kLoad || is_scalar(arg.access)) continue;
@@ -161,14 +161,14 @@ class StageBuilder {
     for (TermId t : order_) {
       const Term& term = terms_[t];
       if (!computed(t)) continue;
-      int stage = term.host ? 1 : 0;
+      int stage = term.numpy_loop ? 1 : 0;
       for (TermId arg : term.args) {
         if (!computed(arg) && terms_[arg].kind != Term::kIndex) continue;
         const int from = stage_[arg];
-        if (term.host) stage = std::max(stage, terms_[arg].host ? from : from + 1);
-        else stage = std::max(stage, terms_[arg].host ? from + 1 : from);
+        if (term.numpy_loop) stage = std::max(stage, terms_[arg].numpy_loop ? from : from + 1);
+        else stage = std::max(stage, terms_[arg].numpy_loop ? from + 1 : from);
       }
-      if (!term.host && term.slot >= 0) {
+      if (!term.numpy_loop && term.slot >= 0) {
         while (slot_of_stage(stage) >= 0 && slot_of_stage(stage) != term.slot) stage += 2;
         stage_slots_[stage] = term.slot;
       }
@@ -179,9 +179,9 @@ class StageBuilder {
     last_ = highest + highest % 2;
     store_stage_.clear();
     for (const StoreTerm& s : spec_.stores) {
-      const bool host = computed(s.value) && terms_[s.value].host;
-      int stage = s.late ? last_ : host ? stage_[s.value] + 1 : stage_[s.value];
-      if (host && s.direct && !direct_.contains(s.value) && can_write_directly(s)) {
+      const bool numpy_loop = computed(s.value) && terms_[s.value].numpy_loop;
+      int stage = s.late ? last_ : numpy_loop ? stage_[s.value] + 1 : stage_[s.value];
+      if (numpy_loop && s.direct && !direct_.contains(s.value) && can_write_directly(s)) {
         direct_[s.value] = &s;
         stage = -1;  // the loop itself
       }
@@ -204,14 +204,14 @@ class StageBuilder {
   void prepare_fold_scratch() {
     if (!spec_.fold) return;
     fold_stage_ = last_;
-    if (computed(value_) && terms_[value_].host) fold_stage_ = std::max(fold_stage_, stage_[value_] + 1);
+    if (computed(value_) && terms_[value_].numpy_loop) fold_stage_ = std::max(fold_stage_, stage_[value_] + 1);
     if (many_run_axes()) fold_stage_ = std::max(fold_stage_, stage_[value_] + 2);
   }
 
-  void check_host_operands() const {
+  void check_numpy_loop_operands() const {
     for (TermId t : order_) {
       const Term& term = terms_[t];
-      if (!term.host) continue;
+      if (!term.numpy_loop) continue;
       const std::string op(graph::name_of(term.op));
       if (term.dtype == DType::F16 && axes_.extents.empty()) fail(op + " of a float16 scalar is left to NumPy");
       for (std::size_t a = 0; a < term.args.size(); ++a) {
@@ -234,10 +234,10 @@ class StageBuilder {
 
   // ---- operands -----------------------------------------------------------------------------------------------------
 
-  OperandId memory_operand(const Access& access, bool written, bool by_host = false) {
+  OperandId memory_operand(const Access& access, bool written, bool by_numpy_loop = false) {
     for (std::size_t i = 0; i < memory_.size(); ++i)
       if (memory_[i].first == access && step_.operands[memory_[i].second].written == written) {
-        if (by_host) mark_nonnegative(step_.operands[memory_[i].second]);
+        if (by_numpy_loop) mark_nonnegative(step_.operands[memory_[i].second]);
         return memory_[i].second;
       }
     LoopOperand operand;
@@ -246,7 +246,7 @@ class StageBuilder {
     operand.offset = access.offset;
     operand.strides = axes_.strides(access);
     operand.written = written;
-    if (by_host) mark_nonnegative(operand);
+    if (by_numpy_loop) mark_nonnegative(operand);
     const OperandId id = append_operand(std::move(operand));
     memory_.emplace_back(access, id);
     return id;
@@ -322,20 +322,20 @@ class StageBuilder {
   }
 
   /// What must be written to scratch by the stage that computes it: values of kernels that another stage reads, and
-  /// what host loops compute, unless that goes straight into fresh memory.
+  /// what NumPy loops compute, unless that goes straight into fresh memory.
   void collect_outputs() {
     crosses_.assign(terms_.size(), false);
     for (TermId user : order_)
       for (TermId arg : terms_[user].args)
-        if (computed(arg) && (terms_[arg].host || stage_[arg] != stage_[user])) crosses_[arg] = true;
+        if (computed(arg) && (terms_[arg].numpy_loop || stage_[arg] != stage_[user])) crosses_[arg] = true;
     for (std::size_t i = 0; i < spec_.stores.size(); ++i) {
       const TermId value = spec_.stores[i].value;
       if (computed(value) && store_stage_[i] != stage_[value] && store_stage_[i] >= 0) crosses_[value] = true;
     }
-    if (spec_.fold && computed(value_) && (terms_[value_].host || stage_[value_] != fold_stage_))
+    if (spec_.fold && computed(value_) && (terms_[value_].numpy_loop || stage_[value_] != fold_stage_))
       crosses_[value_] = true;
     for (TermId t : order_) {
-      if (!terms_[t].host && !crosses_[t]) continue;
+      if (!terms_[t].numpy_loop && !crosses_[t]) continue;
       if (!computed(t)) continue;
       if (const auto direct = direct_.find(t); direct != direct_.end())
         in_memory_[t] = memory_operand(direct->second->access, true);
@@ -394,7 +394,7 @@ class StageBuilder {
   uint16_t expr_of_part(Nest& n, TermId t, uint8_t part, int stage) {
     const Term& term = terms_[t];
     if (!graph::is_complex(term.dtype)) return expr(n, t, stage);
-    if (computed(t) && (term.host || stage_[t] != stage)) return load(n, in_memory_.at(t), part);
+    if (computed(t) && (term.numpy_loop || stage_[t] != stage)) return load(n, in_memory_.at(t), part);
     if (term.kind == Term::kLoad) return load(n, memory_operand(term.access, false), part);
     if (term.kind == Term::kPair) return expr(n, term.args[part], stage);
     if (term.kind == Term::kCopy) return expr_of_part(n, term.args[0], part, stage);
@@ -418,7 +418,7 @@ class StageBuilder {
   uint16_t expr(Nest& n, TermId t, int stage) {
     if (auto it = n.exprs.find(t); it != n.exprs.end()) return it->second;
     const Term& term = terms_[t];
-    if (computed(t) && (term.host || stage_[t] != stage)) return load(n, in_memory_.at(t));
+    if (computed(t) && (term.numpy_loop || stage_[t] != stage)) return load(n, in_memory_.at(t));
     Expr e{};
     e.dtype = e.operand_dtype = term.dtype;
     switch (term.kind) {
@@ -464,7 +464,7 @@ class StageBuilder {
   void emit_stages() {
     const int end = std::max(last_, fold_stage_);
     for (int stage = 0; stage <= end; ++stage) {
-      if (stage % 2) emit_host_stage(stage);
+      if (stage % 2) emit_numpy_loops(stage);
       else emit_kernel_stage(stage);
     }
   }
@@ -474,7 +474,7 @@ class StageBuilder {
     n.nest.o1 = context_.options.o1;
     n.nest.shares_divisors = shares_divisors();
     for (TermId t : order_)
-      if (computed(t) && !terms_[t].host && stage_[t] == stage) {
+      if (computed(t) && !terms_[t].numpy_loop && stage_[t] == stage) {
         for (uint8_t part = 0; part <= graph::is_complex(terms_[t].dtype); ++part) expr_of_part(n, t, part, stage);
         if (crosses_[t]) store(n, in_memory_.at(t), t, stage);
       }
@@ -591,7 +591,7 @@ class StageBuilder {
   void add_guarded() {
     if (stage_slots_.size() < 2 || spec_.fold || !elementwise_in_place()) return;
     for (TermId t : order_)
-      if (terms_[t].host || terms_[t].kind == Term::kIndex) return;
+      if (terms_[t].numpy_loop || terms_[t].kind == Term::kIndex) return;
     std::fill(stage_.begin(), stage_.end(), 0);
     Nest n;
     n.nest.o1 = context_.options.o1;
@@ -622,10 +622,10 @@ class StageBuilder {
     step_.guarded = std::move(out);
   }
 
-  void emit_host_stage(int stage) {
+  void emit_numpy_loops(int stage) {
     for (TermId t : order_) {
       const Term& term = terms_[t];
-      if (!term.host || stage_[t] != stage) continue;
+      if (!term.numpy_loop || stage_[t] != stage) continue;
       Stage out;
       for (TermId arg : term.args) {
         if (computed(arg)) out.operands.push_back(in_memory_.at(arg));
@@ -634,7 +634,7 @@ class StageBuilder {
         else out.operands.push_back(literal_operand(terms_[arg]));
       }
       out.operands.push_back(in_memory_.at(t));
-      out.code = context_.options.host_loop(term.op, term.operand_dtype, term.dtype);
+      out.code = context_.options.numpy_loop(term.op, term.operand_dtype, term.dtype);
       out.slot = term.slot;
       if (term.dtype == DType::F16) step_.small_domain_redo = true;
       step_.stages.push_back(std::move(out));
@@ -659,7 +659,7 @@ class StageBuilder {
     double cost = 0;
     for (TermId t : order_) {
       cost += cost_of(terms_[t]);
-      if (!terms_[t].host && terms_[t].kind != Term::kApply) continue;
+      if (!terms_[t].numpy_loop && terms_[t].kind != Term::kApply) continue;
       if (step_.name.size() > kMaxNameLength) continue;
       if (!step_.name.empty()) step_.name += '_';
       step_.name += graph::name_of(terms_[t].op);

@@ -68,23 +68,23 @@ struct Term {
     kApply,     // `op` of `args`
     kCopy,      // of args[0]: makes a load go through scratch
     kPair,      // the complex number of two parts
-    kPart,      // a part of a complex load, or of what a host loop gives
+    kPart,      // a part of a complex load, or of what a NumPy loop gives
   } kind;
   Op op = Op::Param;
   DType dtype = DType::F64, operand_dtype = DType::F64;
   std::vector<TermId> args;
   Access access{};
   graph::Scalar constant{};
-  bool host = false;  // by a host loop
-  uint8_t part = 0;   // kPart: 0 real, 1 imaginary
-  int32_t slot = -1;  // of the flags that it may set; -1: none, or nobody asks whose they are
+  bool numpy_loop = false;  // computed by one
+  uint8_t part = 0;         // kPart: 0 real, 1 imaginary
+  int32_t slot = -1;        // of the flags that it may set; -1: none, or nobody asks whose they are
 };
 
 struct StoreTerm {
   Access access;
   TermId value;
   bool late = false;    // after every load of the step: the memory is read as well
-  bool direct = false;  // fresh memory, into which a host loop may write
+  bool direct = false;  // fresh memory, into which a NumPy loop may write
 };
 
 /// How the value of a step is reduced.
@@ -155,7 +155,7 @@ struct LowerContext {
   int32_t slot_of(const graph::Graph& graph, ValueId node) const;
   BufferIndex literal(const void* bytes, std::size_t size);
   /// Is this operator computed by NumPy's own loop? Fails where neither it nor machine code exists.
-  bool needs_host_loop(Op op, DType operand, DType result) const;
+  bool needs_numpy_loop(Op op, DType operand, DType result) const;
 };
 
 LoopStep build_step(const StepSpec& spec, LowerContext& context);

@@ -40,12 +40,12 @@ int32_t LowerContext::slot_of(const graph::Graph& graph, ValueId v) const {
   return static_cast<int32_t>(it - program.flag_slots.begin());
 }
 
-bool LowerContext::needs_host_loop(Op op, DType operand, DType result) const {
+bool LowerContext::needs_numpy_loop(Op op, DType operand, DType result) const {
   if (is_composed(op, operand, result, options.complex(operand))) return false;
   if (options.o1 && emits(op, operand, result, true, options.cpu.isa)) return false;
   const bool exact = graph::def(op).exactness == graph::Exactness::Native;
   if (exact && emits(op, operand, result, false, options.cpu.isa)) return false;
-  if (op != Op::Cast && options.host_loop && options.host_loop(op, operand, result)) return true;
+  if (op != Op::Cast && options.numpy_loop && options.numpy_loop(op, operand, result)) return true;
   const std::string dtypes = op == Op::Cast
                                  ? std::string(graph::name_of(operand)) + " to " + std::string(graph::name_of(result))
                                  : std::string(graph::name_of(operand));
@@ -66,7 +66,7 @@ TermId TermBuilder::apply(Op op, DType operand_dtype, DType dtype, std::vector<T
   term.dtype = dtype;
   term.operand_dtype = operand_dtype;
   term.args = std::move(args);
-  term.host = context_.needs_host_loop(op, operand_dtype, dtype);
+  term.numpy_loop = context_.needs_numpy_loop(op, operand_dtype, dtype);
   return append(std::move(term));
 }
 
@@ -100,7 +100,7 @@ TermId TermBuilder::part(TermId of, uint8_t part) {
   return append(std::move(term));
 }
 
-/// An array of its own, in the eyes of a host loop, even where every element of it is the same.
+/// An array of its own, in the eyes of a NumPy loop, even where every element of it is the same.
 TermId TermBuilder::copy(TermId of) {
   Term term;
   term.kind = Term::kCopy;
@@ -232,7 +232,7 @@ TermId TermBuilder::iota(ValueId node) {
   index.kind = Term::kIndex;
   index.dtype = index.operand_dtype = DType::I64;
   TermId term = append(std::move(index));
-  term = copy(term);  // computed in a kernel, where a host loop may need it in memory
+  term = copy(term);  // computed in a kernel, where a NumPy loop may need it in memory
   // NumPy fills float16 in float32.
   if (dtype == DType::F16) term = apply(Op::Cast, DType::I64, DType::F32, {term});
   if (dtype == DType::F16) return apply(Op::Cast, DType::F32, DType::F16, {term});
@@ -266,7 +266,7 @@ void TermBuilder::compute(ValueId v) {
     }
     case graph::OpClass::Reduction:
     case graph::OpClass::View:
-    case graph::OpClass::Host:
+    case graph::OpClass::LibraryCall:
     case graph::OpClass::Control:
     case graph::OpClass::Contraction: break;
   }

@@ -91,12 +91,12 @@ class Lowerer : public Memory {
   /// A view that is the whole of its root, but for axes of length 1.
   bool same_bytes(ValueId view, ValueId root);
   std::vector<std::pair<Dim, Dim>> squeezed(ValueId v);
-  /// Nodes of smaller shapes come first, in parts of their own; scalars may stay where they are free of host loops, and
-  /// their flags would not be lost with an empty array.
+  /// Nodes of smaller shapes come first, in parts of their own; scalars may stay where they are free of NumPy loops,
+  /// and their flags would not be lost with an empty array.
   void cut_by_shape(const std::vector<ValueId>& piece, uint32_t g);
   bool scalars_stay(const std::vector<ValueId>& scalars, const std::vector<ValueId>& others, const Dims& shape,
                     uint32_t g);
-  bool is_host(ValueId v) const;
+  bool needs_numpy_loop(ValueId v) const;
 
   /// What each part has to leave in memory. Scalars that a part computes along the way and others want get a part of
   /// their own, which changes what is wanted.
@@ -122,7 +122,7 @@ class Lowerer : public Memory {
   /// Every reduced axis has length 1: the start value combined with the one element.
   void lower_trivial(StepSpec& spec, TermBuilder& terms, const FoldSpec& fold, const Node& node);
   bool is_one_loop(std::size_t first) const;
-  void lower_host(const Part& part);
+  void lower_library_call(const Part& part);
   /// Results that are constants or dimensions and belong to no group. Memory that nothing is written to has its size
   /// all the same.
   void store_scalar_results();

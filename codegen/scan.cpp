@@ -207,7 +207,7 @@ ExtremePlace extreme_place_of(DType dtype) {
 
 }  // namespace
 
-bool find_extreme(Op op, const HostArray& x, std::size_t axis, const HostArray& out) {
+bool find_extreme(Op op, const StridedArray& x, std::size_t axis, const StridedArray& out) {
   const ExtremePlace find = extreme_place_of(x.dtype);
   const std::size_t rank = x.shape.size();
   if (!find || axis >= rank || rank >= kMostAxes || out.shape.size() != rank - 1 || out.dtype != DType::I64)
@@ -226,7 +226,7 @@ bool find_extreme(Op op, const HostArray& x, std::size_t axis, const HostArray& 
   return true;
 }
 
-bool scan(Op op, const HostArray& x, std::size_t axis, const HostArray& out) {
+bool scan(Op op, const StridedArray& x, std::size_t axis, const StridedArray& out) {
   const bool complex = graph::is_complex(x.dtype);
   const Plane run = complex && op != Op::Add ? nullptr : plane_for(op, x.dtype, out.dtype);
   const std::size_t rank = x.shape.size();

@@ -122,7 +122,7 @@ def o1_page(text: str) -> str:
 WAYS = {
     "native": "native",
     "loop": "NumPy's inner loop",
-    "host": "library call",
+    "library": "library call",
     "capture": "known at capture",
     "python": "followed as Python",
 }
@@ -153,7 +153,7 @@ def numpy_way(module: str, name: str, function: Any) -> str:
             return reason
     way, dtypes = _numpy_way(function)
     if way and dtypes and _missing(function, set(dtypes.split())):
-        return way + ", complex host"
+        return way + ", complex library"
     if way:
         return way
     rest = [reason for reason, names in LEFT[module].items() if names == "*"]
@@ -197,7 +197,7 @@ def numpy_page() -> str:
         groups: dict[str, list[str]] = {}
         for name, function in public_names(module).items():
             groups.setdefault(numpy_way(module, name, function), []).append(name)
-        order = [*WAYS, *(f"{way}, complex host" for way in WAYS), *LEFT[module]]
+        order = [*WAYS, *(f"{way}, complex library" for way in WAYS), *LEFT[module]]
         lines += ["", f"## {module}", "", "| | |", "| --- | --- |"]
         for way in sorted(groups, key=order.index):
             first = way.split(", ")[0]

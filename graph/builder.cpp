@@ -66,7 +66,7 @@ ValueId GraphBuilder::append(Op op, std::vector<ValueId> inputs, Type type, Attr
   node.type = std::move(type);
   node.location = location_;
   const ValueId v = graph_.append(std::move(node));
-  if (flag_rule_ && (op == Op::Host || may_set_flags(graph_, v))) graph_.node(v).flag_rule = flag_rule_;
+  if (flag_rule_ && (op == Op::LibraryCall || may_set_flags(graph_, v))) graph_.node(v).flag_rule = flag_rule_;
   return v;
 }
 
@@ -491,10 +491,10 @@ ValueId GraphBuilder::expand(ValueId mask, ValueId x) {
   return append(Op::Expand, {mask, x}, Type{given.dtype, std::move(out), std::move(strides)});
 }
 
-ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,
-                                std::optional<Dims> strides) {
+ValueId GraphBuilder::library_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,
+                                   std::optional<Dims> strides) {
   if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
-  return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},
+  return append(Op::LibraryCall, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},
                 {{AttrKey::Index, index}});
 }
 

@@ -108,9 +108,9 @@ class GraphBuilder {
   /// `x` where the mask is true, and zeros.
   ValueId expand(ValueId mask, ValueId x);
 
-  /// A call of the host's function number `index`; the result is fresh, in C order where no strides are given.
-  ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,
-                    std::optional<Dims> strides = {});
+  /// A call of the library function number `index`; the result is fresh, in C order where no strides are given.
+  ValueId library_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,
+                       std::optional<Dims> strides = {});
 
  private:
   using Attrs = std::vector<std::pair<AttrKey, AttrValue>>;

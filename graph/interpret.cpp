@@ -85,11 +85,12 @@ class FlagScope {
 
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, std::span<const ArrayRef> params, std::span<const int64_t> symbols, HostLoop host)
+  Interpreter(const Graph& graph, std::span<const ArrayRef> params, std::span<const int64_t> symbols,
+              RunNumpyLoop run_numpy_loop)
       : graph_(graph),
         params_(params),
         symbols_(symbols.begin(), symbols.end()),
-        host_(host),
+        run_numpy_loop_(run_numpy_loop),
         values_(graph.value_count()),
         owned_(graph.value_count()) {}
 
@@ -281,7 +282,7 @@ class Interpreter {
           case Op::Attention: return attention(v, n);
           default: return attention_gradients(v, n);
         }
-      case OpClass::Host:
+      case OpClass::LibraryCall:
         return n.op == Op::Nonzero ? nonzero(v, n) : (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
       case OpClass::Control: return control(v, n);
     }
@@ -313,7 +314,7 @@ class Interpreter {
 
   bool elementwise(ValueId v, const Node& n) {
     const Array& out = allocate(v);
-    if (host_ && def(n.op).exactness == Exactness::NumpyLoop) return host_loop(v, n, out);
+    if (run_numpy_loop_ && def(n.op).exactness == Exactness::NumpyLoop) return numpy_loop(v, n, out);
     std::vector<std::vector<int64_t>> strides;
     for (std::size_t i = 0; i < n.inputs.size(); ++i)
       strides.push_back(broadcast_strides(input(n, i).ref, out.ref.shape));
@@ -330,7 +331,7 @@ class Interpreter {
     return ok;
   }
 
-  bool host_loop(ValueId v, const Node& n, const Array& out) {
+  bool numpy_loop(ValueId v, const Node& n, const Array& out) {
     Array packed = out;  // in C order; the last one is the result
     const int64_t count = element_count(out.ref.shape);
     std::vector<std::vector<std::byte>> memory;
@@ -346,7 +347,7 @@ class Interpreter {
       if (!result) assign(packed, input(n, i));
     }
     raised_ |= FlagScope::raised();  // some of NumPy's loops clear them
-    if (!host_(n.op, operand_dtype(v), out.dtype, operands, count)) return false;
+    if (!run_numpy_loop_(n.op, operand_dtype(v), out.dtype, operands, count)) return false;
     assign(out, packed);
     return true;
   }
@@ -587,7 +588,7 @@ class Interpreter {
   std::span<const ArrayRef> params_;
   std::vector<int64_t> symbols_;
   std::set<SymbolId> unknown_;  // to be measured
-  HostLoop host_;
+  RunNumpyLoop run_numpy_loop_;
   std::vector<Array> values_;
   std::vector<std::vector<std::byte>> owned_;                  // by root; moving a vector leaves its bytes in place
   std::map<ValueId, std::vector<std::vector<Scalar>>> given_;  // by if and loop: the elements of their outputs
@@ -598,8 +599,8 @@ class Interpreter {
 }  // namespace
 
 Expected<Interpretation, std::string> interpret(const Graph& graph, std::span<const ArrayRef> params,
-                                                std::span<const int64_t> symbols, HostLoop host) {
-  return Interpreter(graph, params, symbols, host).run();
+                                                std::span<const int64_t> symbols, RunNumpyLoop run_numpy_loop) {
+  return Interpreter(graph, params, symbols, run_numpy_loop).run();
 }
 
 }  // namespace framejit::graph

@@ -32,15 +32,16 @@ struct Interpretation {
   unsigned fp_flags;  // FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID that were raised, by FlagRule::apply
 };
 
-/// The host's own loop of an elementwise operator, over contiguous operands (the result last). False: it has none.
-using HostLoop = bool (*)(Op op, DType operand, DType result, std::span<std::byte* const> operands, int64_t count);
+/// Runs NumPy's own loop of an elementwise operator, over contiguous operands (the result last). False: it has none.
+using RunNumpyLoop = bool (*)(Op op, DType operand, DType result, std::span<std::byte* const> operands, int64_t count);
 
 /// The failure where the operand of an `expect` is false.
 inline constexpr std::string_view kUnexpected = "an expectation does not hold";
 
-/// `symbols`: values of the graph's symbols. NumpyLoop operators run in `host`, else as the C library's functions in
-/// the dtype.
+/// `symbols`: values of the graph's symbols. NumpyLoop operators run in `run_numpy_loop`, else as the C library's
+/// functions in the dtype.
 Expected<Interpretation, std::string> interpret(const Graph& graph, std::span<const ArrayRef> params,
-                                                std::span<const int64_t> symbols, HostLoop host = nullptr);
+                                                std::span<const int64_t> symbols,
+                                                RunNumpyLoop run_numpy_loop = nullptr);
 
 }  // namespace framejit::graph

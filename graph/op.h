@@ -20,15 +20,15 @@ enum class OpClass : uint8_t {
   Copy,         // fresh C- or K-ordered copy of operand 0
   Write,        // stores operand 1, broadcast, into operand 0 (a view or root); no result is used
   Contraction,  // matrix product, convolution, attention
-  Host,         // a function of the host, known to be pure, over whole arrays; which one is its Index
+  LibraryCall,  // a function known to be pure, over whole arrays; which one is its Index
   Control,      // runs blocks, or ends the run; it has no value, but `output`s
 };
 
 /// How bit equality with eager NumPy is reached at O0.
 enum class Exactness : uint8_t {
-  Native,     // one IEEE operation, integer arithmetic, or a formula proven equal: emitted inline
-  NumpyLoop,  // NumPy's own inner loop on tiles; at O1 an own polynomial where codegen has one, else the same loop
-  HostCall,   // the whole operation is the host's; at O1 an own core where codegen has one
+  Native,       // one IEEE operation, integer arithmetic, or a formula proven equal: emitted inline
+  NumpyLoop,    // NumPy's own inner loop on tiles; at O1 an own polynomial where codegen has one, else the same loop
+  LibraryCall,  // the whole operation is a call of the library; at O1 an own core where codegen has one
 };
 
 /// What the result dtype is, given operands of dtype T.
@@ -290,18 +290,18 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(View, "view", 1, Any, View, Native, Same, None, false, "")                                                         \
   X(Copy, "copy", 1, Any, Copy, Native, Same, None, false, "copy")                                                     \
   X(Write, "write", 2, Any, Write, Native, Same, None, false, "")                                                      \
-  X(MatMul, "matmul", 2, Any, Contraction, HostCall, Same, Float, false, "matmul",                                     \
+  X(MatMul, "matmul", 2, Any, Contraction, LibraryCall, Same, Float, false, "matmul",                                  \
     .functions = "matmul bmm mm", .methods = "matmul bmm mm")                                                          \
-  X(Convolution, "convolution", 2, Any, Contraction, HostCall, Same, Float, false, "framejit.ops.conv2d")              \
-  X(ConvolutionWeights, "convolution_weights", 2, Any, Contraction, HostCall, Same, Float, false, "framejit.grad")     \
-  X(Attention, "attention", kAnyOperands, Single, Contraction, HostCall, Same, Float, false,                           \
+  X(Convolution, "convolution", 2, Any, Contraction, LibraryCall, Same, Float, false, "framejit.ops.conv2d")           \
+  X(ConvolutionWeights, "convolution_weights", 2, Any, Contraction, LibraryCall, Same, Float, false, "framejit.grad")  \
+  X(Attention, "attention", kAnyOperands, Single, Contraction, LibraryCall, Same, Float, false,                        \
     "framejit.ops.flash_attention_score")                                                                              \
-  X(AttentionGradients, "attention_gradients", kAnyOperands, Single, Contraction, HostCall, Same, Float, false,        \
+  X(AttentionGradients, "attention_gradients", kAnyOperands, Single, Contraction, LibraryCall, Same, Float, false,     \
     "framejit.grad")                                                                                                   \
-  X(Host, "host_call", kAnyOperands, Any, Host, HostCall, Attribute, None, false, "")                                  \
-  X(Compress, "compress", 2, Any, Host, Native, Same, None, false, "compress")                                         \
-  X(Expand, "expand", 2, Any, Host, Native, Same, None, false, "place")                                                \
-  X(Nonzero, "nonzero", 1, Any, Host, Native, Attribute, None, false, "nonzero")                                       \
+  X(LibraryCall, "library_call", kAnyOperands, Any, LibraryCall, LibraryCall, Attribute, None, false, "")              \
+  X(Compress, "compress", 2, Any, LibraryCall, Native, Same, None, false, "compress")                                  \
+  X(Expand, "expand", 2, Any, LibraryCall, Native, Same, None, false, "place")                                         \
+  X(Nonzero, "nonzero", 1, Any, LibraryCall, Native, Attribute, None, false, "nonzero")                                \
   X(Carried, "carried", 0, Any, Source, Native, Attribute, None, false, "")                                            \
   X(If, "if", 1, Any, Control, Native, Attribute, None, false, "")                                                     \
   X(Loop, "loop", kAnyOperands, Any, Control, Native, Attribute, None, false, "")                                      \
@@ -376,7 +376,7 @@ constexpr bool is_control(Op op) { return def(op).cls == OpClass::Control; }
 constexpr bool is_bare(Op op) { return op == Op::Write || op == Op::Expect || op == Op::Measure; }
 /// Is it a step of its own, between arrays in memory?
 constexpr bool is_alone(Op op) {
-  return def(op).cls == OpClass::Contraction || def(op).cls == OpClass::Host || is_control(op);
+  return def(op).cls == OpClass::Contraction || def(op).cls == OpClass::LibraryCall || is_control(op);
 }
 constexpr bool takes_operands(Op op, std::size_t count) {
   return def(op).operands == kAnyOperands || count == def(op).operands;

@@ -11,8 +11,8 @@
 
 namespace framejit::graph {
 
-/// Host calls with this index and above may raise or warn, so that they are never dead.
-inline constexpr int64_t kFirstRaisingHost = int64_t{1} << 40;
+/// Library calls with this index and above may raise or warn, so that they are never dead.
+inline constexpr int64_t kFirstRaisingLibraryCall = int64_t{1} << 40;
 
 /// In which order kernels run: as the program has them, independent ones together, or each just before what needs it.
 enum class ExecOrder : uint8_t { Program, Breadth, Depth };

@@ -249,8 +249,8 @@ class Verifier {
 
   void attributes(ValueId v, const Node& n) {
     const bool reduction = def(n.op).cls == OpClass::Reduction;
-    const bool host = n.op == Op::Host || n.op == Op::Output;
-    const bool has_attribute = reduction || host || n.op == Op::Convolution || n.op == Op::ConvolutionWeights ||
+    const bool has_index = n.op == Op::LibraryCall || n.op == Op::Output;
+    const bool has_attribute = reduction || has_index || n.op == Op::Convolution || n.op == Op::ConvolutionWeights ||
                                n.op == Op::Attention || n.op == Op::AttentionGradients || n.op == Op::Constant ||
                                n.op == Op::DimValue;
     const std::size_t expected = has_attribute ? 1 : 0;
@@ -266,9 +266,9 @@ class Verifier {
       const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
       if (key != AttrKey::Window || numbers == nullptr || !Window::from(*numbers))
         report(4, v, "a convolution has a window");
-    } else if (host || n.op == Op::Attention || n.op == Op::AttentionGradients) {
-      if (key != AttrKey::Index) return report(4, v, "a host call, an output and attention have an index");
-      if (!host && (n.index() < 0 || n.index() > static_cast<int64_t>(Causal::FromLast)))
+    } else if (has_index || n.op == Op::Attention || n.op == Op::AttentionGradients) {
+      if (key != AttrKey::Index) return report(4, v, "a library call, an output and attention have an index");
+      if (!has_index && (n.index() < 0 || n.index() > static_cast<int64_t>(Causal::FromLast)))
         report(4, v, "which keys a query sees");
     } else {
       const auto* axes = std::get_if<std::vector<int64_t>>(&value);
@@ -281,7 +281,7 @@ class Verifier {
   }
 
   void dtypes(ValueId v, const Node& n) {
-    if (n.op == Op::Host) return;
+    if (n.op == Op::LibraryCall) return;
     if (n.inputs.empty()) {
       const bool is_dim = n.op == Op::DimValue && n.type.dtype != DType::I64;
       if (is_dim || (n.op == Op::Iota && !is_int(n.type.dtype) && !is_float(n.type.dtype)))
@@ -352,7 +352,7 @@ class Verifier {
           return convolution_shape(v, n, n.type.shape, graph_.type(n.inputs[1]).shape);
         return attention_shape(v, n);
       case OpClass::View:
-      case OpClass::Host:
+      case OpClass::LibraryCall:
       case OpClass::Control:
       case OpClass::Write: return;
     }

@@ -154,15 +154,15 @@ class Finder {
       hands_on = hands_on || (f.read && f.written);
     }
     if (!hands_on || row_bytes > kMostBlocks * block_bytes_ || row_bytes * rows_ < kLeastBlocks * block_bytes_) return;
-    int64_t grain = 1;  // rows of a block: host loops see stretches of 64 elements
+    int64_t grain = 1;  // rows of a block: NumPy loops see stretches of 64 elements
     for (std::size_t i = first; i < last; ++i) {
       const BoundLoop& l = loop(i);
       band.nanoseconds += l.nanoseconds;
       band.parallel = band.parallel && l.step->parallel;
       band.scratch_bytes = std::max(band.scratch_bytes, l.scratch_bytes);
-      const bool calls_host =
+      const bool calls_numpy =
           std::any_of(l.stages.begin(), l.stages.end(), [](const BoundStage& s) { return !s.kernel; });
-      if (calls_host && l.rank() == 1) grain = std::lcm(grain, kStretch / std::gcd(kStretch, l.extents[0] / rows_));
+      if (calls_numpy && l.rank() == 1) grain = std::lcm(grain, kStretch / std::gcd(kStretch, l.extents[0] / rows_));
     }
     band.block = round_up(std::max<int64_t>(1, block_bytes_ / row_bytes), grain);
     if (band.block * 2 > rows_) return;

@@ -21,8 +21,8 @@ constexpr int64_t kTempAlignment = 64;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// What a call of a host function is taken to cost at least: too little to release the GIL for.
-constexpr double kHostNanoseconds = 1e3;
+/// What a library call is taken to cost at least: too little to release the GIL for.
+constexpr double kLibraryCallNanoseconds = 1e3;
 
 /// Longer steps are split by themselves, which evens out better than steps of different lengths beside each other.
 constexpr double kBesideNanoseconds = 100e3;
@@ -127,21 +127,21 @@ class Binder {
       return std::make_shared<const BoundMatMul>(bind_matmul(*product, bound_));
     if (const auto* attention = std::get_if<AttentionStep>(&step))
       return std::make_shared<const BoundAttention>(bind_attention(*attention));
-    if (const auto* host = std::get_if<HostStep>(&step)) return bind_host(*host);
+    if (const auto* call = std::get_if<LibraryCallStep>(&step)) return bind_library_call(*call);
     if (const auto* flow = std::get_if<FlowStep>(&step)) return BoundFlow{flow, value(flow->offset)};
     return bind_undo(std::get<UndoStep>(step));
   }
 
   /// A loop of ours takes as long as its result is.
-  static double nanoseconds_of_host(const BoundHost& host) {
-    if (!host.host.name) return kHostNanoseconds;
+  static double nanoseconds_of_library_call(const BoundLibraryCall& call) {
+    if (!call.callee.name) return kLibraryCallNanoseconds;
     double elements = 1;
-    for (int64_t n : host.shapes.back()) elements *= static_cast<double>(n);
+    for (int64_t n : call.shapes.back()) elements *= static_cast<double>(n);
     return elements;
   }
 
   static double nanoseconds_of(const BoundStep& step) {
-    if (const auto* host = std::get_if<BoundHost>(&step)) return nanoseconds_of_host(*host);
+    if (const auto* call = std::get_if<BoundLibraryCall>(&step)) return nanoseconds_of_library_call(*call);
     if (const auto* flow = std::get_if<BoundFlow>(&step))
       return flow->step->kind == FlowStep::BranchBack ? kLoopNanoseconds : 0;
     return cost_of(step);
@@ -409,7 +409,7 @@ class Binder {
       const KernelIndex chosen = streams && stage.streaming ? *stage.streaming : *kernel;
       out.kernel = reinterpret_cast<KernelFn>(const_cast<void*>(code_.entry(chosen)));
     } else {
-      out.host = std::get<HostLoop>(stage.code);
+      out.numpy_loop = std::get<NumpyLoop>(stage.code);
     }
     return out;
   }
@@ -449,9 +449,9 @@ class Binder {
         out.direct[2 * i + static_cast<std::size_t>(rank - 1 - axis)] = out.stride(operands[i], axis);
   }
 
-  BoundHost bind_host(const HostStep& step) const {
-    BoundHost out;
-    out.host = step.host;
+  BoundLibraryCall bind_library_call(const LibraryCallStep& step) const {
+    BoundLibraryCall out;
+    out.callee = step.callee;
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const LoopOperand& o = step.operands[i];
       out.operands.push_back(bind_operand(o));
@@ -463,7 +463,7 @@ class Binder {
     return out;
   }
 
-  /// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. Host loops keep
+  /// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. NumPy loops keep
   /// their stretches.
   static int operand_to_align(const LoopStep& step, const BoundLoop& out) {
     if (out.tile == 0 || step.reduce != ReduceKind::None || out.rank() == 0) return -1;
@@ -691,8 +691,8 @@ void for_each_buffer(const Step& step, const std::function<void(BufferIndex, boo
       f(o->buffer, o->written);
     for (const auto* o : attention->optional_operands())
       if (*o) f((*o)->buffer, false);
-  } else if (const auto* host = std::get_if<HostStep>(&step)) {
-    for (const LoopOperand& o : host->operands) f(o.buffer, o.written);
+  } else if (const auto* call = std::get_if<LibraryCallStep>(&step)) {
+    for (const LoopOperand& o : call->operands) f(o.buffer, o.written);
   } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
     if (flow->kind == FlowStep::Jump) return;
     f(flow->a, true);
@@ -743,9 +743,9 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
       operand(*o);
     for (const auto* o : attention->optional_operands())
       if (*o) operand(**o);
-  } else if (const auto* host = std::get_if<HostStep>(&step)) {
-    for (const LoopOperand& o : host->operands) operand(o);
-    for (const graph::Dims& shape : host->shapes) all(shape);
+  } else if (const auto* call = std::get_if<LibraryCallStep>(&step)) {
+    for (const LoopOperand& o : call->operands) operand(o);
+    for (const graph::Dims& shape : call->shapes) all(shape);
   } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
     f(flow->offset);
   } else {

@@ -20,8 +20,8 @@
 
 namespace framejit::runtime {
 
-/// No stretch of a long row is shorter than this (unless the row is), so that a host loop takes the same path as on the
-/// row.
+/// No stretch of a long row is shorter than this (unless the row is), so that a NumPy loop takes the same path as on
+/// the row.
 inline constexpr int64_t kShortestTile = 32;
 
 /// Elements of a row of a guarded kernel: few, so that what it keeps stays in the first level of the cache.
@@ -35,8 +35,8 @@ struct BoundOperand {
 };
 
 struct BoundStage {
-  codegen::KernelFn kernel = nullptr;  // null: the host loop
-  codegen::HostLoop host;
+  codegen::KernelFn kernel = nullptr;  // null: the NumPy loop
+  codegen::NumpyLoop numpy_loop;
   std::vector<uint16_t> operands;
   int32_t slot = -1;
 };
@@ -103,8 +103,8 @@ struct BoundUndo {
   codegen::BufferIndex saved;
 };
 
-struct BoundHost {
-  codegen::HostFunction host;
+struct BoundLibraryCall {
+  codegen::LibraryFunction callee;
   std::vector<BoundOperand> operands;
   std::vector<graph::DType> dtypes;
   std::vector<std::vector<int64_t>> shapes, strides;
@@ -121,7 +121,7 @@ struct BoundNothing {};
 /// Attention is many times as large as the others, and seldom there.
 /// The large ones are held by pointers: a plan may have thousands of steps.
 using BoundStep = std::variant<BoundLoop, std::shared_ptr<const BoundMatMul>, std::shared_ptr<const BoundAttention>,
-                               BoundUndo, BoundHost, BoundFlow, BoundNothing>;
+                               BoundUndo, BoundLibraryCall, BoundFlow, BoundNothing>;
 inline const BoundMatMul* product_of(const BoundStep& step) {
   const auto* product = std::get_if<std::shared_ptr<const BoundMatMul>>(&step);
   return product ? product->get() : nullptr;
@@ -165,7 +165,7 @@ struct Bound {
   std::vector<Band> bands;  // in the order of their steps
   std::vector<int64_t> dim_values;  // by buffer
   double nanoseconds = 0;
-  bool redo = false;          // a condition does not hold: the host's own answer is needed
+  bool redo = false;          // a condition does not hold: NumPy's own answer is needed
   std::size_t last_undo = 0;  // steps before this one only save
 };
 

@@ -44,14 +44,14 @@ bool advance(const BoundLoop& loop, const int64_t* extents, int64_t* position, c
   return false;
 }
 
-/// Rows of a window for a host loop: one call where all rows follow each other for every operand.
-void run_host(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
+/// Rows of a window for a NumPy loop: one call where all rows follow each other for every operand.
+void run_numpy_loop(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
   const int rank = loop.rank();
   const std::size_t count = stage.operands.size();
   char* args[8];
   intptr_t steps[8];
   int64_t outer_steps[8];
-  FRAMEJIT_CHECK(count <= 8, "operands of a host loop");
+  FRAMEJIT_CHECK(count <= 8, "operands of a NumPy loop");
   bool joined = true;
   for (std::size_t i = 0; i < count; ++i) {
     const uint16_t operand = stage.operands[i];
@@ -66,7 +66,7 @@ void run_host(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
   if (x87_flags()) clear_x87_flags();
   if (joined || w.outer == 1) {
     const intptr_t n = w.inner * w.outer;
-    stage.host.function(args, &n, steps, stage.host.data);
+    stage.numpy_loop.function(args, &n, steps, stage.numpy_loop.data);
   } else {
     const intptr_t n = w.inner;
     unsigned raised = 0;
@@ -74,7 +74,7 @@ void run_host(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
       char* row_args[8];
       for (std::size_t i = 0; i < count; ++i) row_args[i] = args[i] + outer_steps[i] * row;
       raised |= fp_flags();
-      stage.host.function(row_args, &n, steps, stage.host.data);
+      stage.numpy_loop.function(row_args, &n, steps, stage.numpy_loop.data);
     }
     raise_fp_flags(raised);
   }
@@ -298,7 +298,7 @@ int split_axis(const BoundLoop& loop) {
 }  // namespace
 
 void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
-  if (!stage.kernel) return run_host(loop, stage, w);
+  if (!stage.kernel) return run_numpy_loop(loop, stage, w);
   const int rank = loop.rank();
   char* pointers[kMaxOperands];
   int64_t strides[2 * kMaxOperands];
@@ -450,15 +450,15 @@ void execute_loop(const BoundLoop& loop, RunState& state) {
              [&](int64_t begin, int64_t end) { run_part(loop, {axis, begin, end}, state); });
 }
 
-/// The host's code clears and reads the status flags: those raised so far are set aside meanwhile.
-void execute_host(const BoundHost& call, graph::FlagRule rule, RunState& state) {
-  std::vector<codegen::HostArray> arrays;
+/// The library's code clears and reads the status flags: those raised so far are set aside meanwhile.
+void execute_library_call(const BoundLibraryCall& call, graph::FlagRule rule, RunState& state) {
+  std::vector<codegen::StridedArray> arrays;
   arrays.reserve(call.operands.size());
   for (std::size_t i = 0; i < call.operands.size(); ++i)
     arrays.push_back({state.buffers[call.operands[i].buffer] + call.operands[i].offset, call.dtypes[i], call.shapes[i],
                       call.strides[i]});
   const unsigned raised = fp_flags();
-  if (!call.host.function(call.host.context, arrays, rule)) state.redo = true;
+  if (!call.callee.function(call.callee.context, arrays, rule)) state.redo = true;
   clear_fp_flags();
   raise_fp_flags(raised);
 }

@@ -85,7 +85,7 @@ std::string_view name_of(const Step& step) {
   if (const auto* loop = std::get_if<LoopStep>(&step)) return loop->name;
   if (const auto* product = std::get_if<MatMulStep>(&step)) return product->name;
   if (const auto* attention = std::get_if<AttentionStep>(&step)) return attention->name;
-  if (const auto* host = std::get_if<HostStep>(&step)) return host->name;
+  if (const auto* call = std::get_if<LibraryCallStep>(&step)) return call->name;
   return std::holds_alternative<FlowStep>(step) ? "flow" : "undo";
 }
 
@@ -364,8 +364,8 @@ void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) co
     execute_matmul(*product, kept[i].get(), state);
   } else if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step)) {
     execute_attention(**attention, state);
-  } else if (const auto* host = std::get_if<BoundHost>(&step)) {
-    execute_host(*host, rule_of(i), state);
+  } else if (const auto* call = std::get_if<BoundLibraryCall>(&step)) {
+    execute_library_call(*call, rule_of(i), state);
   } else {
     save_undo(std::get<BoundUndo>(step), state);
   }

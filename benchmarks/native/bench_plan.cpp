@@ -31,7 +31,7 @@ std::unique_ptr<runtime::Plan> make_plan(const std::string& text) {
   if (!graph) std::exit((std::fprintf(stderr, "%s\n", graph.error().message.c_str()), 1));
   codegen::LowerOptions options;
   options.cpu = codegen::detected_cpu();
-  options.host_loop = [](graph::Op, graph::DType, graph::DType) { return codegen::HostLoop{copy_loop, nullptr}; };
+  options.numpy_loop = [](graph::Op, graph::DType, graph::DType) { return codegen::NumpyLoop{copy_loop, nullptr}; };
   auto program = codegen::lower(*graph, graph::fuse(*graph, {}), options);
   if (!program) std::exit((std::fprintf(stderr, "%s\n", program.error().c_str()), 1));
   if (std::getenv("BENCH_LISTING")) std::fputs(program->listing.c_str(), stdout);
@@ -90,7 +90,7 @@ std::string sum_text(const std::string& dtype, int64_t n) {
   return "graph @f(%a: " + t + ") {\n  %1 = reduce_sum %a {axes=[0]} : " + dtype + "[]\n  return %1\n}\n";
 }
 
-std::string host_text(int64_t n) {
+std::string loop_text(int64_t n) {
   const std::string t = "f32[" + std::to_string(n) + "]";
   return "graph @f(%a: " + t + ") {\n  %1 = multiply %a, %a : " + t + "\n  %2 = exp %1 : " + t +
          "\n  %3 = add %2, %a : " + t + "\n  return %3\n}\n";
@@ -103,8 +103,8 @@ int main() {
   const int all = runtime::num_threads();
   measure("a*b+c f32[6]", fma_text("f32", 6), {24, 24, 24}, 1, 6);
   measure("a*b+c f32[6], fresh result", fma_text("f32", 6), {24, 24, 24}, 1, 6, true);
-  measure("exp(a*a)+a f32[64], loop is a copy", host_text(64), {256}, 1, 64);
-  measure("exp(a*a)+a f32[100000]", host_text(100'000), {400'000}, 1, 1e5);
+  measure("exp(a*a)+a f32[64], loop is a copy", loop_text(64), {256}, 1, 64);
+  measure("exp(a*a)+a f32[100000]", loop_text(100'000), {400'000}, 1, 1e5);
   for (int64_t n : {8, 1000, 100'000, 10'000'000}) {
     measure(("sum f32[" + std::to_string(n) + "]").c_str(), sum_text("f32", n), {4 * n}, 1, static_cast<double>(n));
   }

@@ -11,7 +11,7 @@
 
 namespace framejit::ext {
 
-codegen::HostLoop host_loop(graph::Op op, graph::DType operand, graph::DType result) {
+codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType result) {
   PyUFuncObject* ufunc = ufunc_of(op);
   if (!ufunc || ufunc->nout != 1 || !ufunc->functions) return {};
   for (int loop = 0; loop < ufunc->ntypes; ++loop) {

@@ -7,9 +7,9 @@
 
 namespace framejit::ext {
 
-/// The inner loop of the operator's ufunc on operands of `operand` giving `result`; an empty HostLoop where the running
-/// NumPy has none. The loops of scipy.special are found only where the program has imported it. GIL held.
-codegen::HostLoop host_loop(graph::Op op, graph::DType operand, graph::DType result);
+/// The inner loop of the operator's ufunc on operands of `operand` giving `result`; an empty NumpyLoop where the
+/// running NumPy has none. The loops of scipy.special are found only where the program has imported it. GIL held.
+codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType result);
 
 /// CaptureOptions::scalar_loop.
 const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints);

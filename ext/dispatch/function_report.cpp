@@ -75,7 +75,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
       .put("kernels", kernels.get())
       .put("program", entry.plan().program().listing)
       .put("steps", static_cast<int64_t>(entry.plan().program().steps.size()))
-      .put("host_loops", entry.compiled().host_stages)
+      .put("library_calls", entry.compiled().library_calls)
       .put("instructions", static_cast<int64_t>(region.instructions))
       .put("hits", entry.hits())
       .put("demoted", *entry.why_given_up() ? entry.why_given_up() : why_given_up)

@@ -1,4 +1,4 @@
-// Custom operators at capture: a call of one is a host call of the graph.
+// Custom operators at capture: a call of one is a library call of the graph.
 #pragma once
 
 #include <memory>

@@ -19,7 +19,7 @@
 
 #include "ext/arrays/numpy_api.h"
 #include "ext/frontends/function_frontend.h"
-#include "ext/frontends/host_gradients.h"
+#include "ext/frontends/library_gradients.h"
 #include "ext/frontends/numpy/ops.h"
 #include "ext/module/module.h"
 #include "graph/layout.h"
@@ -161,7 +161,7 @@ class GradientFrontend final : public FunctionFrontend {
       request.wrt.push_back(input->id);
     }
     request.stops = session.stops();
-    request.host = host_gradients(session);
+    request.library = library_gradients(session);
     request.o1 = session.o1();
     const uint32_t location = session.location();
     session.graph().begin_gradient();

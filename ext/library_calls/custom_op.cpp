@@ -13,7 +13,7 @@
 namespace framejit::ext {
 
 using capture::Ref;
-using codegen::HostArray;
+using codegen::StridedArray;
 
 namespace {
 
@@ -27,7 +27,7 @@ std::map<PyObject*, std::unique_ptr<CustomOp>>& custom_ops() {
 int64_t next_index = 0;
 
 /// A copy with the same strides, because NumPy's sums depend on them: the function may keep it.
-Ref<> copy_of(const HostArray& a) {
+Ref<> copy_of(const StridedArray& a) {
   int64_t low = 0, high = graph::size_of(a.dtype);
   for (std::size_t i = 0; i < a.shape.size(); ++i) {
     if (a.shape[i] == 0) high = low;
@@ -48,7 +48,7 @@ Ref<> copy_of(const HostArray& a) {
 }
 
 /// Is it what a fresh result of the graph would be?
-bool fits(PyObject* object, const HostArray& out) {
+bool fits(PyObject* object, const StridedArray& out) {
   if (!object || !PyArray_CheckExact(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   if (dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size()))
@@ -74,7 +74,7 @@ void keep_error(const CustomOp& op, PyObject* args) {
   Py_XDECREF(traceback);
 }
 
-bool call_host(void* context, std::span<const HostArray> arrays, graph::FlagRule) {
+bool call_custom_op(void* context, std::span<const StridedArray> arrays, graph::FlagRule) {
   const auto* op = static_cast<const CustomOp*>(context);
   struct Gil {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -140,9 +140,9 @@ const CustomOp* custom_op(PyObject* object) {
   return found == custom_ops().end() ? nullptr : found->second.get();
 }
 
-codegen::HostFunction custom_function(int64_t index) {
+codegen::LibraryFunction custom_function(int64_t index) {
   for (const auto& [op, custom] : custom_ops())
-    if (custom->index == index) return {call_host, custom.get()};
+    if (custom->index == index) return {call_custom_op, custom.get()};
   return {};
 }
 

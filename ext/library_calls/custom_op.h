@@ -19,7 +19,7 @@ struct CustomOp {
 /// Null for what is none.
 const CustomOp* custom_op(PyObject* object);
 inline bool is_custom_op(PyObject* object) { return custom_op(object) != nullptr; }
-/// By the index of the host call; empty where the operator is gone.
-codegen::HostFunction custom_function(int64_t index);
+/// By the index of the library call; empty where the operator is gone.
+codegen::LibraryFunction custom_function(int64_t index);
 
 }  // namespace framejit::ext

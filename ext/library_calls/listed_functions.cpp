@@ -39,7 +39,7 @@ const std::vector<Listed>& listed() {
       {"numpy.fft",
        {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2",
         "rfftn", "irfftn", "hfft", "ihfft"}},
-      {python_names::kHost,
+      {python_names::kLibraryFunctions,
        {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "rounded", "lstsq", "histogram2d"}},
   };
   // clang-format on
@@ -66,7 +66,7 @@ bool reads_plainly(PyObject* callable) {
 
 }  // namespace
 
-bool is_host_function(PyObject* callable) {
+bool is_library_function(PyObject* callable) {
   static auto* known = new std::map<PyObject*, bool>;  // those found: kept alive for ever
   if (auto at = known->find(callable); at != known->end()) return at->second;
   if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
@@ -91,7 +91,7 @@ bool is_host_function(PyObject* callable) {
   return false;
 }
 
-bool is_host_method(std::string_view name) {
+bool is_library_method(std::string_view name) {
   for (std::string_view known : {"argmin", "argmax", "argsort", "argpartition", "cumsum", "cumprod", "take", "choose",
                                  "trace", "repeat", "searchsorted", "dot", "round", "byteswap", "__divmod__"})
     if (name == known) return true;

@@ -1,4 +1,4 @@
-// Functions of libraries that a host call may call: those that only read their arguments and give fresh arrays or
+// Functions of libraries that a library call may call: those that only read their arguments and give fresh arrays or
 // numbers.
 #pragma once
 
@@ -9,8 +9,8 @@
 namespace framejit::ext {
 
 /// Is it a listed function: np.sort, np.linalg.inv?
-bool is_host_function(PyObject* callable);
+bool is_library_function(PyObject* callable);
 /// And a method of ndarray: x.argsort?
-bool is_host_method(std::string_view name);
+bool is_library_method(std::string_view name);
 
 }  // namespace framejit::ext

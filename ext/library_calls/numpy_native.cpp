@@ -1,5 +1,5 @@
-// Host calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs,
-// np.argmin, np.argmax. What is recognised here stays a host call to everything else: the layout of the result is
+// Library calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs,
+// np.argmin, np.argmax. What is recognised here stays a library call to everything else: the layout of the result is
 // NumPy's answer at capture, and an index that is out of bounds, or a warning, ends the run in Redo.
 #include <array>
 #include <string_view>
@@ -8,14 +8,14 @@
 #include "codegen/scan.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_api.h"
-#include "ext/library_calls/numpy_host_call.h"
+#include "ext/library_calls/library_call.h"
 #include "runtime/fp_state.h"
 
 namespace framejit::ext {
 
 using capture::Ref;
 using capture::Wrap;
-using codegen::HostArray;
+using codegen::StridedArray;
 using graph::DType;
 using graph::Op;
 
@@ -36,7 +36,7 @@ bool is_whole(const Piece& piece) {
 }
 
 /// The arguments by name; nothing where there is one that has none of these.
-std::optional<std::vector<const Piece*>> by_name(const HostCall& call, std::initializer_list<const char*> names) {
+std::optional<std::vector<const Piece*>> by_name(const LibraryCall& call, std::initializer_list<const char*> names) {
   std::vector<const Piece*> out(names.size());
   if (call.args.size() > names.size()) return std::nullopt;
   for (std::size_t i = 0; i < call.args.size(); ++i) out[i] = &call.args[i];
@@ -61,7 +61,7 @@ bool read_axis(const Piece* piece, std::optional<int64_t>& axis) {
 }
 
 /// x[:, i, j]
-bool read_getitem(const HostCall& call, NativeCall& out) {
+bool read_getitem(const LibraryCall& call, NativeCall& out) {
   if (call.args.size() != 2 || !call.keywords.empty() || !is_slot(&call.args[0])) return false;
   out.array = call.args[0].slot;
   const Piece& key = call.args[1];
@@ -74,7 +74,7 @@ bool read_getitem(const HostCall& call, NativeCall& out) {
   return i == key.items.size() && !out.indices.empty();
 }
 
-bool read_take(const HostCall& call, NativeCall& out) {
+bool read_take(const LibraryCall& call, NativeCall& out) {
   const auto args = by_name(call, {"a", "indices", "axis", "out", "mode"});
   if (!args || !is_slot((*args)[0]) || !is_slot((*args)[1]) || !is_none((*args)[3]) || (*args)[4]) return false;
   out.array = (*args)[0]->slot;
@@ -82,7 +82,7 @@ bool read_take(const HostCall& call, NativeCall& out) {
   return read_axis((*args)[2], out.axis);
 }
 
-bool read_scan(const HostCall& call, Op op, bool flat, NativeCall& out) {
+bool read_scan(const LibraryCall& call, Op op, bool flat, NativeCall& out) {
   const auto args =
       flat ? by_name(call, {"a", "axis", "dtype", "out"}) : by_name(call, {"array", "axis", "dtype", "out"});
   if (!args || !is_slot((*args)[0]) || !is_none((*args)[3])) return false;
@@ -93,7 +93,7 @@ bool read_scan(const HostCall& call, Op op, bool flat, NativeCall& out) {
   return (flat || !is_none((*args)[1])) && read_axis((*args)[1], out.axis);
 }
 
-bool read_find(const HostCall& call, Op op, NativeCall& out) {
+bool read_find(const LibraryCall& call, Op op, NativeCall& out) {
   const auto args = by_name(call, {"a", "axis", "out"});
   if (!args || !is_slot((*args)[0]) || !is_none((*args)[2])) return false;
   out.array = (*args)[0]->slot;
@@ -128,7 +128,7 @@ std::string_view name_in_numpy(PyObject* callable) {
   return "";
 }
 
-bool recognise(const HostCall& call, NativeCall& out) {
+bool recognise(const LibraryCall& call, NativeCall& out) {
   if (call.first || call.sequence || (call.through_view && call.view.empty())) return false;
   PyObject* callable = call.callable.get();
   const std::string_view name = name_in_numpy(callable);
@@ -151,7 +151,7 @@ bool recognise(const HostCall& call, NativeCall& out) {
 }
 
 /// All elements as one axis, where they lie so.
-bool flatten(HostArray& x, int64_t& length, int64_t& stride) {
+bool flatten(StridedArray& x, int64_t& length, int64_t& stride) {
   length = 1;
   stride = graph::size_of(x.dtype);
   for (std::size_t a = x.shape.size(); a-- > 0;) {
@@ -165,9 +165,9 @@ bool flatten(HostArray& x, int64_t& length, int64_t& stride) {
   return true;
 }
 
-bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
+bool run_native(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   const auto& native = *static_cast<const NativeCall*>(context);
-  HostArray x = arrays[native.array], out = arrays.back();
+  StridedArray x = arrays[native.array], out = arrays.back();
   // What the program sees, which may be a transposition of the memory.
   std::array<int64_t, 16> lengths, strides;
   const std::vector<std::size_t>& view = native.call->view;
@@ -187,7 +187,7 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
            native.otherwise(native.call, arrays, rule);
   }
   if (native.kind == NativeCall::Gather) {
-    std::array<const HostArray*, 4> indices;
+    std::array<const StridedArray*, 4> indices;
     if (native.indices.size() > indices.size()) return native.otherwise(native.call, arrays, rule);
     for (std::size_t k = 0; k < native.indices.size(); ++k) indices[k] = &arrays[native.indices[k]];
     const auto made =
@@ -211,7 +211,7 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
 
 }  // namespace
 
-codegen::HostFunction native_function(HostCall& call, RunHost otherwise) {
+codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise) {
   if (!call.native) {
     NativeCall native{&call, otherwise};
     if (!recognise(call, native)) return {};

@@ -6,7 +6,7 @@
 #include "ext/arrays/numpy_loops.h"
 #include "ext/arrays/numpy_probe.h"
 #include "ext/library_calls/custom_op.h"
-#include "ext/library_calls/numpy_host_call.h"
+#include "ext/library_calls/library_call.h"
 #include "ext/module/config.h"
 #include "ext/module/module.h"
 #include "ext/module/stats.h"
@@ -53,9 +53,9 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_amx();
   out.any_zero = options.ignore_fp_flags;
   out.listing = options.listing;
-  out.host_loop = host_loop;
-  out.host_function = [](int64_t index) {
-    const codegen::HostFunction numpy = numpy_host_function(index);
+  out.numpy_loop = numpy_loop;
+  out.library_function = [](int64_t index) {
+    const codegen::LibraryFunction numpy = library_function(index);
     return numpy.function ? numpy : custom_function(index);
   };
   out.complex64 = numpy_probe().complex64;
@@ -68,10 +68,10 @@ Expected<Compiled, std::string> finish(codegen::Program program, const CompileOp
   Compiled out;
   const int64_t start = now_ns();
   for (const codegen::Step& step : program.steps)
-    if (std::holds_alternative<codegen::HostStep>(step)) ++out.host_stages;
+    if (std::holds_alternative<codegen::LibraryCallStep>(step)) ++out.library_calls;
     else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
       for (const codegen::Stage& stage : loop->stages)
-        out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
+        out.library_calls += std::holds_alternative<codegen::NumpyLoop>(stage.code);
   const auto kernels = static_cast<int64_t>(program.kernels.size());
   FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program), options.plan));
   out.plan = std::move(plan);

@@ -30,7 +30,7 @@ struct CompileOptions {
 struct Compiled {
   std::unique_ptr<runtime::Plan> plan;
   int64_t passes_ns = 0, codegen_ns = 0;
-  int64_t host_stages = 0;  // stages of a run that are NumPy's loops, and custom operators
+  int64_t library_calls = 0;  // of a run: NumPy loops, functions of libraries and custom operators
 
   bool per_call_flags() const { return plan->program().per_call_flags; }
 };

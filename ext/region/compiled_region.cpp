@@ -461,12 +461,12 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   const runtime::TraceSpan span("run", region_->function);
   runtime::RunResult run;
-  of.others_ran = compiled_.host_stages > 0;
+  of.others_ran = compiled_.library_calls > 0;
   std::function<bool()> still;
   if (of.others_ran && writes_params_ && materializer_->has_effects())
     still = [&] { return still_fits(*w.matched, in_frame); };
-  std::optional<OwnErrState> quiet;  // what the host's functions would raise for
-  if (options_.ignore_fp_flags && compiled_.host_stages) quiet.emplace(0);
+  std::optional<OwnErrState> quiet;  // what the library's functions would raise for
+  if (options_.ignore_fp_flags && compiled_.library_calls) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);
   } else if (compiled_.per_call_flags()) {
@@ -494,7 +494,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   }
   if (!options_.interp) {
     stats.kernel_calls += steps_;
-    stats.host_calls += compiled_.host_stages;
+    stats.library_calls += compiled_.library_calls;
   }
   switch (run.status) {
     case runtime::RunStatus::Done: break;

@@ -42,9 +42,9 @@ class SavedParams final : public runtime::Undo {
 };
 
 /// NumPy's loop over contiguous operands.
-bool numpy_loop(graph::Op op, graph::DType operand, graph::DType result, std::span<std::byte* const> operands,
-                int64_t count) {
-  const codegen::HostLoop loop = host_loop(op, operand, result);
+bool run_numpy_loop(graph::Op op, graph::DType operand, graph::DType result, std::span<std::byte* const> operands,
+                    int64_t count) {
+  const codegen::NumpyLoop loop = numpy_loop(op, operand, result);
   if (!loop.function) return false;
   char* pointers[4];
   intptr_t steps[4];
@@ -86,7 +86,7 @@ std::optional<bool> interpreted_truth(const graph::Graph& graph, std::span<char*
                                       std::span<const int64_t> symbols) {
   const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
   const std::unique_ptr<runtime::Undo> undo = save_written(graph, params, symbols);
-  auto done = graph::interpret(graph, arrays, symbols, numpy_loop);
+  auto done = graph::interpret(graph, arrays, symbols, run_numpy_loop);
   undo->rollback();
   if (!done) return std::nullopt;
   return done->results[0].owned[0] != std::byte{0};
@@ -103,7 +103,7 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
 
   const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
   std::unique_ptr<runtime::Undo> undo = save_written(graph, params, symbols);
-  auto done = graph::interpret(graph, arrays, symbols, numpy_loop);
+  auto done = graph::interpret(graph, arrays, symbols, run_numpy_loop);
   if (!done) {
     undo->rollback();
     if (done.error() == graph::kUnexpected) out.status = runtime::RunStatus::SpeculationFailed;

@@ -1,5 +1,5 @@
-// An estimate, of parts that were measured: what a call of NumPy's costs that a kernel does, and what a host call costs
-// beside the interpreter's own.
+// An estimate, of parts that were measured: what a call of NumPy's costs that a kernel does, and what a library call
+// costs beside the interpreter's own.
 #include "ext/region/profitability.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "capture/limits.h"
 #include "capture/python_names.h"
-#include "ext/library_calls/numpy_host_call.h"
+#include "ext/library_calls/library_call.h"
 
 namespace framejit::ext {
 
@@ -39,14 +39,14 @@ double elements(const graph::Graph& graph, graph::ValueId v) {
   return count;
 }
 
-/// Is it a function of framejit._traced._host's, which does more than NumPy's own?
+/// Is it a function of framejit._traced._library_functions, which does more than NumPy's own?
 bool is_helper(PyObject* callable) {
   PyObject* home = PyFunction_Check(callable) ? reinterpret_cast<PyFunctionObject*>(callable)->func_module : nullptr;
-  return home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, python_names::kHost) == 0;
+  return home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, python_names::kLibraryFunctions) == 0;
 }
 
 /// What a call costs beside the interpreter's own.
-double nanoseconds_of(const HostCall& call, double bytes) {
+double nanoseconds_of(const LibraryCall& call, double bytes) {
   if (call.first) return kByte * bytes;
   if (call.quiet) return kQuietCall + kByte * bytes;
   const bool helper = is_helper(call.callable.get());
@@ -66,7 +66,7 @@ bool is_computed(const graph::Node& node) {
   return (cls == graph::OpClass::Elementwise || cls == graph::OpClass::Cast) && node.type.rank() > 0;
 }
 
-/// What NumPy's call, or the interpreter's of numbers, takes for few elements. No host call.
+/// What NumPy's call, or the interpreter's of numbers, takes for few elements. No library call.
 double operation_time(const graph::Node& node, double number = kNumber) {
   switch (graph::def(node.op).cls) {
     case graph::OpClass::Elementwise:
@@ -87,7 +87,7 @@ double access_time(const graph::Graph& graph, const graph::Node& node) {
   }
 }
 
-bool is_native(const graph::Graph& graph, const HostCall& call, const graph::Node& node) {
+bool is_native(const graph::Graph& graph, const LibraryCall& call, const graph::Node& node) {
   return call.native &&
          (call.native->kind != NativeCall::Find || elements(graph, node.inputs[call.native->array]) <= kMostFound);
 }
@@ -100,15 +100,15 @@ bool is_profitable(const capture::Region& region, bool asks) {
   bool calls = asks, unknown = has_tensors(region);
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
-    const HostCall* call = node.op == Op::Host ? host_call_at(node.index()) : nullptr;
-    if (graph::def(node.op).cls == graph::OpClass::Host &&
-        (node.op != Op::Host || (call && is_native(graph, *call, node)))) {
+    const LibraryCall* call = node.op == Op::LibraryCall ? library_call_at(node.index()) : nullptr;
+    if (graph::def(node.op).cls == graph::OpClass::LibraryCall &&
+        (node.op != Op::LibraryCall || (call && is_native(graph, *call, node)))) {
       const bool scan = call && call->native->kind == NativeCall::Scan;
       saved += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
     } else if (call) {
       calls = true;
       saved -= nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));
-    } else if (node.op == Op::Host || (graph::is_control(node.op) && !node.blocks.empty())) {
+    } else if (node.op == Op::LibraryCall || (graph::is_control(node.op) && !node.blocks.empty())) {
       unknown = true;  // a custom operator, or nobody knows how often
     } else {
       saved += operation_time(node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
@@ -168,7 +168,7 @@ static double gain_of_entering(const capture::Region& region) {
     unknown = unknown || node.op == Op::Loop;
     bytecode +=
         operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
-    if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
+    if (graph::def(node.op).cls == graph::OpClass::LibraryCall) bytecode += kReduction;
   });
   // Times of single values are known worst, and next to none of these regions was seen to gain.
   if (works_on_elements(region)) bytecode *= kOfElements;

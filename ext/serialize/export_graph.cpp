@@ -1,7 +1,7 @@
 // Function._export(*args): the one graph of a call, in the terms of framejit._files._export. Nothing is run.
 #include "ext/dispatch/function.h"
 #include "ext/guards/guard_program_impl.h"
-#include "ext/library_calls/host_records.h"
+#include "ext/library_calls/library_call_records.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"
@@ -75,12 +75,12 @@ class Exporter {
   bool add_calls(PyObject* dict) {
     std::vector<int64_t> indices;
     graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
-      if (graph_.node(v).op == graph::Op::Host) indices.push_back(graph_.node(v).index());
+      if (graph_.node(v).op == graph::Op::LibraryCall) indices.push_back(graph_.node(v).index());
     });
     for (int64_t index : indices) {
-      if (index < graph::kFirstRaisingHost)
+      if (index < graph::kFirstRaisingLibraryCall)
         return refuse("a custom_op is called, which is Python code that a file does not hold"), false;
-      Ref<> record = host_call_record(index), key = Ref<>::steal(PyLong_FromLongLong(index));
+      Ref<> record = library_call_record(index), key = Ref<>::steal(PyLong_FromLongLong(index));
       if (!record || !key || PyDict_SetItem(dict, key.get(), record.get()) < 0) return false;
     }
     return true;

@@ -1,6 +1,6 @@
 // _core.LoadedGraph: a graph from its text, as a callable. What framejit.load reads from a file.
 //
-// LoadedGraph(text, outputs, calls): `outputs` are (result of the graph, wrap), `calls` the indices of host calls by
+// LoadedGraph(text, outputs, calls): `outputs` are (result of the graph, wrap), `calls` the indices of library calls by
 // those in the text.
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@
 #include "ext/arrays/tensor_object.h"
 #include "ext/frontends/frontends.h"
 #include "ext/frontends/function_frontend.h"
-#include "ext/library_calls/host_records.h"
+#include "ext/library_calls/library_call_records.h"
 #include "ext/module/module.h"
 #include "ext/module/tape_hook.h"
 #include "ext/region/compile.h"
@@ -55,8 +55,8 @@ PyTypeObject* the_type = nullptr;
 
 const Loaded& loaded_of(PyObject* self) { return *reinterpret_cast<LoadedObject*>(self)->loaded; }
 
-/// All nodes get indices of this process for their host calls, and rules that drop floating-point flags. What is wrong,
-/// if anything.
+/// All nodes get indices of this process for their library calls, and rules that drop floating-point flags. What is
+/// wrong, if anything.
 std::string settle(Graph& graph, PyObject* calls) {
   std::string wrong;
   graph::for_each_node(graph, graph.body(), [&](ValueId v) {
@@ -68,14 +68,14 @@ std::string settle(Graph& graph, PyObject* calls) {
       wrong = "an array that is larger than all memory";
     if (node.op == Op::Compress || node.op == Op::Expand || node.op == Op::Nonzero)
       wrong = "a mask that decides a size";
-    if (node.op == Op::Host || graph::may_set_flags(graph, v)) node.flag_rule = graph::FlagRule::drop();
-    if (node.op != Op::Host) return;
+    if (node.op == Op::LibraryCall || graph::may_set_flags(graph, v)) node.flag_rule = graph::FlagRule::drop();
+    if (node.op != Op::LibraryCall) return;
     Ref<> old = Ref<>::steal(PyLong_FromLongLong(node.index()));
     PyObject* known = old ? PyDict_GetItemWithError(calls, old.get()) : nullptr;
     const int64_t index = known ? PyLong_AsLongLong(known) : -1;
     std::vector<graph::Type> operands;
     for (ValueId input : node.inputs) operands.push_back(graph.type(input));
-    if (!host_call_fits(index, operands, node.type)) wrong = "a host call that is not known";
+    if (!library_call_fits(index, operands, node.type)) wrong = "a library call that is not known";
     for (auto& [key, value] : node.attrs)
       if (key == graph::AttrKey::Index) value = index;
   });
@@ -280,19 +280,19 @@ PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(loaded_new)},
 PyType_Spec spec = {"framejit._core.LoadedGraph", sizeof(LoadedObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
 
-/// _host_call(index): see host_call_record().
-PyObject* host_call_of_index(PyObject*, PyObject* index) {
+/// _library_call(index): see library_call_record().
+PyObject* library_call_of_index(PyObject*, PyObject* index) {
   const long long number = PyLong_AsLongLong(index);
-  return PyErr_Occurred() ? nullptr : host_call_record(number).release();
+  return PyErr_Occurred() ? nullptr : library_call_record(number).release();
 }
 
-PyObject* host_call_index(PyObject*, PyObject* record) {
-  const std::optional<int64_t> index = host_call_from_record(record);
+PyObject* library_call_index(PyObject*, PyObject* record) {
+  const std::optional<int64_t> index = library_call_from_record(record);
   return index ? PyLong_FromLongLong(*index) : nullptr;
 }
 
-PyMethodDef functions[] = {{"_host_call", host_call_of_index, METH_O, nullptr},
-                           {"_host_call_index", host_call_index, METH_O, nullptr},
+PyMethodDef functions[] = {{"_library_call", library_call_of_index, METH_O, nullptr},
+                           {"_library_call_index", library_call_index, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 /// The call as nodes of the graph that is being captured. Breaks where the operands are not of the types of the params.

@@ -326,7 +326,7 @@ PyObject* loop(PyObject*, PyObject* args) {
   auto which = graph::op_from_name(op);
   auto from = graph::dtype_from_name(operand_type), to = graph::dtype_from_name(result_name);
   if (!which || !from || !to) return PyLong_FromLong(0);
-  return PyLong_FromVoidPtr(reinterpret_cast<void*>(host_loop(*which, *from, *to).function));
+  return PyLong_FromVoidPtr(reinterpret_cast<void*>(numpy_loop(*which, *from, *to).function));
 }
 
 PyMethodDef functions[] = {{"_numpy_probe", probe, METH_NOARGS, nullptr},

@@ -106,7 +106,7 @@ class Batcher {
       case OpClass::Contraction: return product(v);
       case OpClass::Source:  // full
       case OpClass::Write:
-      case OpClass::Host:
+      case OpClass::LibraryCall:
       case OpClass::Control: break;
     }
     return std::nullopt;

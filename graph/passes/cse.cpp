@@ -2,7 +2,7 @@
 //
 // Two nodes are equal if operator, operands, attributes and type are, and no root that they read was written in
 // between: each root has a version that a write raises. A duplicate stays where its bytes can be told from the first
-// one's: either of them is written, or both are results (or results share their bytes), or a call of the host reads
+// one's: either of them is written, or both are results (or results share their bytes), or a library call reads
 // both. Flags are sticky, so once is enough; they belong to the calls of both, and to none that is known where one of
 // them has none. What a block computes is known in it only.
 #include <algorithm>

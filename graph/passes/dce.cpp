@@ -1,11 +1,11 @@
 // dce: drops nodes that nothing can see, in one walk from the end.
 //
 // Alive are results and what they need; operators that may set a floating-point flag, unless errstate ignores all of
-// them; host calls that may raise; writes to params; writes to fresh memory that is read later or is a result, or that
-// a block makes from outside. A write is dead where the same place is written again, in the same block, before anything
-// reads its root (the run time undoes writes as a whole, so none is seen in between). Of control flow the outputs that
-// nobody uses go, and what its blocks compute for them; an if that does nothing goes as a whole. A loop stays: it might
-// not end.
+// them; library calls that may raise; writes to params; writes to fresh memory that is read later or is a result, or
+// that a block makes from outside. A write is dead where the same place is written again, in the same block, before
+// anything reads its root (the run time undoes writes as a whole, so none is seen in between). Of control flow the
+// outputs that nobody uses go, and what its blocks compute for them; an if that does nothing goes as a whole. A loop
+// stays: it might not end.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -91,7 +91,7 @@ class Liveness {
       if (needed[i]) reach(body.results[i]);
     for (ValueId v : body.nodes) {
       const Node& n = graph_.node(v);
-      const bool may_raise = n.op == Op::Host && n.index() >= kFirstRaisingHost;
+      const bool may_raise = n.op == Op::LibraryCall && n.index() >= kFirstRaisingLibraryCall;
       if (n.op == Op::Write || is_control(n.op) || may_raise || (!ignore_flags_ && may_set_flags(graph_, v))) reach(v);
     }
     while (!open.empty()) {
@@ -148,7 +148,8 @@ class Liveness {
       const ValueId later = std::exchange(overwritten_[root], from_outside ? kNoValue : v);
       const bool is_dead = !read_[root] || (later != kNoValue && same_place(n.type, graph_.type(later)));
       if (is_dead && !from_outside) return false;
-    } else if (!used_[index(v)] && !(n.op == Op::Host && n.index() >= kFirstRaisingHost) && !may_warn(n, v)) {
+    } else if (!used_[index(v)] && !(n.op == Op::LibraryCall && n.index() >= kFirstRaisingLibraryCall) &&
+               !may_warn(n, v)) {
       return false;
     }
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {

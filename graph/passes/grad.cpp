@@ -386,7 +386,7 @@ class Reverse {
                         turned ? math_.conjugate(math_.of(g)) : math_.of(g),
                         [&](std::size_t i) { return operand_at(inputs[i], at); },
                         [&] { return operand_at(v, at + 1); },
-                        request_.host};
+                        request_.library};
     BackwardResult rule = gradient_row(op).rule(node);
     if (!rule) return std::move(rule.error());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -469,7 +469,7 @@ class Reverse {
       const OpenBlock opened(graph_, *sides[k]);
       GradientRequest request;
       request.wrt = wrt;
-      request.host = request_.host;
+      request.library = request_.library;
       Names inside = names;
       for (ValueId root : written_roots(graph_, v)) inside[root] = builder_.copy(in(names, root), 'K');
       repeat(*graph_.node(v).blocks[k], inside, request.stops);

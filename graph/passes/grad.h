@@ -19,21 +19,21 @@ struct NoGradient {
   ValueId node = kNoValue;  // where, if it is a node
 };
 
-/// A host call, or a function that the host has a rule for, whose cotangent is known, and its operands and result as
-/// they were when it ran.
-struct HostBackward {
+/// A library call, or an operator that the library has a rule for, whose cotangent is known, and its operands and
+/// result as they were when it ran.
+struct LibraryBackward {
   ValueId call, cotangent;
   std::vector<bool> needed;
   std::function<ValueId(std::size_t)> operand;
   std::function<ValueId()> result;
 };
 
-/// What the graph cannot know of host calls.
-struct HostGradients {
+/// What the graph cannot know of library calls.
+struct LibraryGradients {
   /// The operator of the table that a call computes, if it is one: its row counts.
   std::function<std::optional<Op>(ValueId call)> same_as;
   /// The cotangents of the operands, in their shapes and dtypes; kNoValue where there is none.
-  std::function<Expected<std::vector<ValueId>, NoGradient>(const HostBackward&)> rule;
+  std::function<Expected<std::vector<ValueId>, NoGradient>(const LibraryBackward&)> rule;
 };
 
 struct GradientRequest {
@@ -42,7 +42,7 @@ struct GradientRequest {
   std::vector<ValueId> outputs;
   std::vector<ValueId> seeds;  // their cotangents: of their shapes and dtypes
   std::vector<ValueId> stops;  // values that count as constants
-  HostGradients host;
+  LibraryGradients library;
   bool o1 = false;  // operators may be joined that sum in another order
 };
 

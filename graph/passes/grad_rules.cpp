@@ -715,7 +715,7 @@ BackwardResult attention_gradients_rule(const Backward& at) {
     if (i != places.state) request.wrt.push_back(operands.back().id);
   }
   request.first = m.graph().body().nodes.size();
-  request.host = at.host;
+  request.library = at.library;
   auto all = attention_cotangents(operands, places, operands[*places.g], causal, at.node);
   if (!all) return Unexpected<NoGradient>{all.error()};
   Dim first = 0;
@@ -735,10 +735,10 @@ BackwardResult attention_gradients_rule(const Backward& at) {
 }
 FRAMEJIT_RULE(AttentionGradients, attention_gradients_rule)
 
-BackwardResult host_rule(const Backward& at) {
+BackwardResult library_call_rule(const Backward& at) {
   Math& m = at.math;
-  if (!at.host.rule) return Unexpected<NoGradient>{{"a host call", at.node}};
-  const std::optional<Op> same = at.host.same_as(at.node);
+  if (!at.library.rule) return Unexpected<NoGradient>{{"a library call", at.node}};
+  const std::optional<Op> same = at.library.same_as(at.node);
   // Beside complex numbers real ones are complex too.
   const DType of_result = m.graph().type(at.node).dtype;
   const auto operand = [&](std::size_t i) {
@@ -746,28 +746,28 @@ BackwardResult host_rule(const Backward& at) {
     return is_complex(of_result) && is_float(m.type(x).dtype) ? m.cast(x, of_result) : x;
   };
   if (!same)
-    return at.host.rule(
+    return at.library.rule(
         {at.node, at.g.id, at.needed, [&](std::size_t i) { return operand(i).id; }, [&] { return at.y().id; }});
-  // The host promotes its operands itself.
+  // The library promotes its operands itself.
   const DType dtype = m.type(at.g).dtype;
   const Backward promoted{
-      m,         *same,  at.inputs, at.needed, at.node, at.g, [&](std::size_t i) { return m.cast(at.x(i), dtype); },
-      at.result, at.host};
+      m,         *same,     at.inputs, at.needed, at.node, at.g, [&](std::size_t i) { return m.cast(at.x(i), dtype); },
+      at.result, at.library};
   BackwardResult out = gradient_row(*same).rule(promoted);
   for (std::size_t i = 0; out && i < out->size(); ++i)
     if ((*out)[i] != kNoValue) (*out)[i] = m.cast(m.of((*out)[i]), at.input_type(i).dtype).id;
   return out;
 }
-FRAMEJIT_RULE(Host, host_rule)
+FRAMEJIT_RULE(LibraryCall, library_call_rule)
 
-/// Of functions whose derivative is a function of the host.
-BackwardResult host_function_rule(const Backward& at) {
-  if (!at.host.rule) return Unexpected<NoGradient>{{"a function of the host", at.node}};
-  return at.host.rule(
+/// Of functions whose derivative is a library function.
+BackwardResult library_function_rule(const Backward& at) {
+  if (!at.library.rule) return Unexpected<NoGradient>{{"a library function", at.node}};
+  return at.library.rule(
       {at.node, at.g.id, at.needed, [&](std::size_t i) { return at.x(i).id; }, [&] { return at.y().id; }});
 }
-FRAMEJIT_RULE(Gamma, host_function_rule)
-FRAMEJIT_RULE(Gammaln, host_function_rule)
+FRAMEJIT_RULE(Gamma, library_function_rule)
+FRAMEJIT_RULE(Gammaln, library_function_rule)
 
 constexpr GradientRow kRows[] = {
 #define FRAMEJIT_GRADIENT_ROW(name, ...) Gradient<Op::name>::row,

@@ -70,7 +70,7 @@ struct Backward {
   /// The operand and the result as they were when the node ran.
   std::function<E(std::size_t)> operand;
   std::function<E()> result;
-  const HostGradients& host;
+  const LibraryGradients& library;
 
   E x(std::size_t i) const { return operand(i); }
   E y() const { return result(); }

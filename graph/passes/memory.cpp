@@ -78,7 +78,7 @@ bool Replacements::rename(Node& node) const {
 AliasFacts::AliasFacts(const Graph& graph) : graph_(graph) {
   for_each_node(graph, graph.body(), [&](ValueId v) {
     const Node& n = graph.node(v);
-    for (std::size_t i = 0; n.op == Op::Host && i < n.inputs.size(); ++i)
+    for (std::size_t i = 0; n.op == Op::LibraryCall && i < n.inputs.size(); ++i)
       for (std::size_t k = 0; k < i; ++k)
         if (graph.root(n.inputs[k]) != graph.root(n.inputs[i]))
           pairs_.emplace_back(graph.root(n.inputs[k]), graph.root(n.inputs[i]));

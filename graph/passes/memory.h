@@ -46,7 +46,7 @@ class Replacements {
   std::vector<ValueId> to_;
 };
 
-/// The memories that one call of the host reads. Whether two of them are one can be told: BLAS has another product of a
+/// The memories that one library call reads. Whether two of them are one can be told: BLAS has another product of a
 /// matrix and its own transpose, with other bits.
 class AliasFacts {
  public:

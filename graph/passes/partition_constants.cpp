@@ -72,7 +72,8 @@ class Splitter {
   bool is_constant(ValueId v) const {
     const Node& n = graph_.node(v);
     const OpClass cls = def(n.op).cls;
-    if (cls == OpClass::Write || cls == OpClass::Host || cls == OpClass::Control || n.op == Op::DimValue) return false;
+    if (cls == OpClass::Write || cls == OpClass::LibraryCall || cls == OpClass::Control || n.op == Op::DimValue)
+      return false;
     const ValueId root = graph_.root(v);
     if (facts_.last_write[index(root)] >= 0 || facts_.escapes[index(root)] || facts_.result[index(v)] ||
         !is_static(n.type))

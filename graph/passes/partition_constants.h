@@ -15,8 +15,8 @@ struct Split {
 };
 
 /// `params`: by number of the param, those that count as constants; none that is written does. The values are those
-/// that the rest of the graph needs. Shapes that depend on a symbol, host calls and control flow stay where they are,
-/// and with `keep_layouts` copies of params in another layout.
+/// that the rest of the graph needs. Shapes that depend on a symbol, library calls and control flow stay where they
+/// are, and with `keep_layouts` copies of params in another layout.
 Split partition_constants(const Graph& graph, const std::vector<bool>& params, bool keep_layouts = false);
 
 /// Appends a param for each of the values, which takes its place everywhere.

@@ -6,7 +6,7 @@
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
 // broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
 // whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same,
-// calls of the host where their operands share memory as before (AliasFacts), reductions never. What was written before
+// library calls where their operands share memory as before (AliasFacts), reductions never. What was written before
 // control flow holds in it and behind it, unless that writes it too; what its blocks write is known in them only.
 #include <algorithm>
 
@@ -63,7 +63,7 @@ class Forwarder {
     std::vector<ValueId> inputs = n.inputs;
     for (std::size_t i = 0; takes && i < n.inputs.size(); ++i)
       if (reads_operand(n, i)) inputs[i] = written_value(n, i);
-    if (n.op == Op::Host && !shares_alike(n.inputs, inputs)) inputs = n.inputs;
+    if (n.op == Op::LibraryCall && !shares_alike(n.inputs, inputs)) inputs = n.inputs;
     changed_ |= n.inputs != inputs;
     n.inputs = std::move(inputs);
     if (n.op != Op::Write) return;

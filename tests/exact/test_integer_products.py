@@ -33,7 +33,7 @@ def full_range(dtype: str, shape: tuple, seed: int = 0) -> np.ndarray:
 
 
 def assert_native(marked) -> None:
-    assert "matmul" in marked.graphs() and "host_call" not in marked.graphs()
+    assert "matmul" in marked.graphs() and "library_call" not in marked.graphs()
 
 
 @pytest.mark.parametrize("level", ["O0", "O1"])

@@ -58,7 +58,7 @@ def test_every_own_function_is_stated():
         function = getattr(np, name, None) or find(f"scipy.special.{name}")
         report = fj.explain(marked(function))(*[x] * function.nin)
         assert (f" = {name} " in report.graphs[0]) == is_own(function)
-        assert ("host" in report.entries[0]["program"]) != is_own(function), report
+        assert ("numpy_loop" in report.entries[0]["program"]) != is_own(function), report
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,4 +1,4 @@
-"""Running sums and the like, places of extremes, and elements chosen by arrays of integers: loops of our own behind a host call, equal to eager NumPy."""
+"""Running sums and the like, places of extremes, and elements chosen by arrays of integers: loops of our own behind a library call, equal to eager NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The risk that host loops rest on: NumPy's inner loops, called on tiles, give the bits of the eager call.
+"""The risk of calling NumPy loops: the inner loops of ufuncs, called on tiles, give the bits of the eager call.
 
 For each function x dtype x kind of stride x tile size: the whole eager call against the loop applied tile by tile, in the ways
 that a compiled program does it (tiles of multiples of 64 elements counted from the start, none shorter than 32; scratch

@@ -177,7 +177,7 @@ def test_settings_are_the_function_s():
         np.testing.assert_allclose(loose(X), outer(X), rtol=1e-14)
         same(step(X), step(X))
     entries = [f._report()["callees"][0]["entries"] for f in (exact, loose)]
-    assert [any(e["host_loops"] for e in own) for own in entries] == [True, False]
+    assert [any(e["library_calls"] for e in own) for own in entries] == [True, False]
 
 
 def test_marked_and_disabled_callees_are_left_alone():

@@ -1,4 +1,4 @@
-"""Pure host functions inside compiled code."""
+"""Functions that are declared pure, inside compiled code."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_call_is_a_step_of_the_graph():
 
     x = np.linspace(0.0, 1.0, 50)
     marked = whole(function, lambda: (x.copy(),))
-    assert marked.graphs().count("host_call") == 2
+    assert marked.graphs().count("library_call") == 2
     before = fj.stats()
     marked(x)
     after = fj.stats()
-    assert after["host_calls"] - before["host_calls"] == 2
+    assert after["library_calls"] - before["library_calls"] == 2
     assert after["frames_captured"] - before["frames_captured"] == 1
 
 
@@ -72,7 +72,7 @@ def test_equal_calls_are_one_and_unused_ones_none():
         return smooth(x) + smooth(x)
 
     marked = whole(function, lambda: (np.ones(8),))
-    assert marked.graphs().count("host_call") == 1
+    assert marked.graphs().count("library_call") == 1
 
 
 def test_symbolic_lengths():

@@ -428,15 +428,15 @@ def test_an_entry_whose_conditions_never_hold_rests(monkeypatch):
         for _ in range(200):
             same(marked(x, places), function(x, places))
     assert [record["what"] for record in events.records("perf")].count("demoted") == 1
-    before = framejit.stats()["host_calls"]
+    before = framejit.stats()["library_calls"]
     for _ in range(200):
         marked(x, places)
-    assert framejit.stats()["host_calls"] - before < 10
+    assert framejit.stats()["library_calls"] - before < 10
     for _ in range(200):  # where they hold again
         marked(x, places % 5)
-    before = framejit.stats()["host_calls"]
+    before = framejit.stats()["library_calls"]
     same(marked(x, places % 5), function(x, places % 5))
-    assert framejit.stats()["host_calls"] == before + 1
+    assert framejit.stats()["library_calls"] == before + 1
 
 
 # Long runs.
@@ -672,7 +672,7 @@ def test_stats_count():
     assert counted["compile_ns"] > 0 and counted["code_bytes"] > 0
 
 
-def test_constants_that_host_functions_read():
+def test_constants_that_library_functions_read():
     def f(x):
         return np.square(3), x * np.cbrt(2.5), np.square(x.shape[0]), np.sort(np.broadcast_to(2.0, 3))
 
@@ -681,4 +681,4 @@ def test_constants_that_host_functions_read():
         np.full(8, np.nan).tolist()  # in the memory that comes next
         expected, found = f(X), marked(X)
         assert [(type(a), a.tobytes()) for a in expected] == [(type(a), a.tobytes()) for a in found]
-    assert "host_call" in str(framejit.explain(f)(X))
+    assert "library_call" in str(framejit.explain(f)(X))

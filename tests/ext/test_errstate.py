@@ -168,7 +168,7 @@ def test_writes_into_arguments():
             assert_same_seen(observe(function, eager, outer), observe(marked, ours, outer), f"{outer}")
 
 
-def test_reductions_products_and_host_calls():
+def test_reductions_products_and_library_calls():
     def function(x, y):
         with np.errstate(all="ignore"):
             a = (x / y).mean()
@@ -179,11 +179,11 @@ def test_reductions_products_and_host_calls():
         return a, b, e, d, np.cumsum(x)
 
     marked = whole(function)
-    assert "host_call" in marked.graphs() and marked.graphs().count("ignore=") >= 6
+    assert "library_call" in marked.graphs() and marked.graphs().count("ignore=") >= 6
     assert_same(function, lambda: (np.full(3, 1e308), np.full(3, 0.5)))
 
 
-def test_what_a_host_call_raises_is_seen():
+def test_what_a_library_call_raises_is_seen():
     def function(x, y):
         with np.errstate(over="raise"):
             return np.cumsum(x)

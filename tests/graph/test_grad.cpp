@@ -244,10 +244,10 @@ TEST(Grad, EachOperatorOfTheTableAgainstDifferences) {
   for (const OpDef& row : kOps) {
     SCOPED_TRACE(row.name);
     const bool none = !why_no_gradient(row.op).empty();
-    // Attention is of float32 alone; host calls and some functions are the host's: tests/tensor/test_grad_*.py.
+    // Attention is of float32 alone; library calls and some functions are the library's: tests/tensor/test_grad_*.py.
     // Conjugates: tests/grad/test_complex.py.
-    constexpr Op kElsewhere[] = {Op::Conjugate, Op::Attention, Op::AttentionGradients,
-                                 Op::Host,      Op::Gamma,     Op::Gammaln};
+    constexpr Op kElsewhere[] = {Op::Conjugate,   Op::Attention, Op::AttentionGradients,
+                                 Op::LibraryCall, Op::Gamma,     Op::Gammaln};
     if (std::find(std::begin(kElsewhere), std::end(kElsewhere), row.op) != std::end(kElsewhere)) {
       EXPECT_FALSE(none);
       continue;
@@ -462,12 +462,12 @@ TEST(Grad, WhyThereIsNone) {
   GraphBuilder b(graph);
   const ValueId x = b.param(Type{DType::F64, {3}, {8}}, "x");
   GradientRequest request;
-  request.outputs = {b.host_call(1, {x}, DType::F64, {3})};
+  request.outputs = {b.library_call(1, {x}, DType::F64, {3})};
   request.seeds = {b.full(one(b), {3})};
   request.wrt = {x};
   auto made = append_gradients(b, request);
   ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().why, "a host call");
+  EXPECT_EQ(made.error().why, "a library call");
   EXPECT_EQ(made.error().node, request.outputs[0]);
 }
 

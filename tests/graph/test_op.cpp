@@ -38,7 +38,7 @@ TEST(OpTable, RowsAgreeWithTheirClass) {
     EXPECT_TRUE(computes || row.flags == Flags::None);
     EXPECT_EQ(row.cls == OpClass::Reduction, row.name.starts_with("reduce_"));
     EXPECT_TRUE(row.result != ResultRule::Attribute || row.cls == OpClass::Source || row.cls == OpClass::Cast ||
-                row.cls == OpClass::Host || row.cls == OpClass::Control);
+                row.cls == OpClass::LibraryCall || row.cls == OpClass::Control);
   }
 }
 

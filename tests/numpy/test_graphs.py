@@ -64,7 +64,7 @@ def test_one_object_is_one_input() -> None:
     assert "%y" not in capture.text(x + y)
 
 
-HOST_CALLS = [
+LIBRARY_CALLS = [
     (lambda np_, x: x @ x.T, (F8,)),
     (lambda np_, x: x[[0, 1]], (F8,)),
     (lambda np_, x: x.sum(dtype="f8"), (np.ones((2, 3), "f4").T,)),
@@ -77,8 +77,8 @@ HOST_CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("program", "args"), HOST_CALLS)
-def test_host_calls(program, args) -> None:
+@pytest.mark.parametrize(("program", "args"), LIBRARY_CALLS)
+def test_library_calls(program, args) -> None:
     found, expected, _ = run(program, *args)
     assert found == expected
 

@@ -67,7 +67,7 @@ def test_typical_call(way, call):
         assert not explained.breaks and len(explained.graphs) == 1, str(explained)
         graph = framejit.jit(function, fullgraph=True)
         graph(*arguments())
-        assert not way.startswith("host") or "host_call" in "".join(graph.graphs())
+        assert not way.startswith("library") or "library_call" in "".join(graph.graphs())
     assert_same(function, arguments, {"all": "ignore"}, calls=2)
 
 

@@ -153,7 +153,7 @@ std::vector<Group> fused(const Graph& graph, ExecOrder order) {
   return fuse(graph, context);
 }
 
-codegen::HostLoop reference_loop(Op op, DType operand, DType result) {
+codegen::NumpyLoop reference_loop(Op op, DType operand, DType result) {
   if (def(op).exactness != Exactness::NumpyLoop || !is_float(operand) || !has_scalar_ops(operand)) return {};
   static std::map<std::tuple<Op, DType, DType>, LoopData> loops;
   LoopData& data = loops[{op, operand, result}];
@@ -189,7 +189,7 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
   const Graph& graph = own ? *own : given;
   codegen::LowerOptions lower_options;
   lower_options.cpu = options.cpu;
-  lower_options.host_loop = reference_loop;
+  lower_options.numpy_loop = reference_loop;
   lower_options.pairwise_cut = options.pairwise_cut;
   lower_options.attribute = options.attribute;
   auto program = codegen::lower(graph, options.fuse ? fused(graph, options.order) : one_each(graph), lower_options);

@@ -38,7 +38,7 @@ std::vector<graph::Group> one_each(const Graph& graph);
 std::vector<graph::Group> fused(const Graph& graph, graph::ExecOrder order = graph::ExecOrder::Program);
 
 /// Loops with NumPy's signature that compute what the interpreter computes.
-codegen::HostLoop reference_loop(graph::Op op, DType operand, DType result);
+codegen::NumpyLoop reference_loop(graph::Op op, DType operand, DType result);
 
 /// AVX2, and AVX-512 where the machine has it.
 std::vector<codegen::Cpu> cpus();

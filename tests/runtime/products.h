@@ -46,7 +46,7 @@ inline Ran run_graph(const std::string& text, const std::vector<std::vector<std:
   options.cpu = cpu;
   options.o1 = true;
   options.narrow_products = narrow;
-  options.host_loop = reference_loop;
+  options.numpy_loop = reference_loop;
   auto program = codegen::lower(graph, fused(graph), options);
   if (!program) {
     ADD_FAILURE() << program.error();

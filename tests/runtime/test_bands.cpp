@@ -16,7 +16,7 @@ int64_t buffer_bytes(const std::string& text, int64_t block_bytes) {
   const Graph graph = parse_graph(text);
   codegen::LowerOptions options;
   options.cpu = cpus()[0];
-  options.host_loop = reference_loop;
+  options.numpy_loop = reference_loop;
   auto program = codegen::lower(graph, fused(graph), options);
   EXPECT_TRUE(program);
   PlanOptions plan_options;

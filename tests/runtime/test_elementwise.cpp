@@ -1,4 +1,4 @@
-// Elementwise programs against the reference interpreter: layouts, sizes around the vector width, host loops, in-place
+// Elementwise programs against the reference interpreter: layouts, sizes around the vector width, NumPy loops, in-place
 // writes.
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ TEST(Elementwise, FillsAndRanges) {
                 {33});
 }
 
-TEST(Elementwise, HostLoops) {
+TEST(Elementwise, NumpyLoops) {
   Fill fill;
   fill.special = true;
   for (int n : {1, 40, 63, 300, 9000, 70000}) {

@@ -111,7 +111,7 @@ std::unique_ptr<Plan> make_plan(const std::string& text) {
   const Graph graph = parse_graph(text);
   codegen::LowerOptions options;
   options.cpu = codegen::detected_cpu();
-  options.host_loop = reference_loop;
+  options.numpy_loop = reference_loop;
   auto program = codegen::lower(graph, fused(graph), options);
   EXPECT_TRUE(program) << program.error();
   auto plan = Plan::create(std::move(*program));

@@ -20,7 +20,7 @@ std::unique_ptr<Plan> make_plan(const std::string& text) {
   const Graph graph = parse_graph(text);
   codegen::LowerOptions options;
   options.cpu = codegen::detected_cpu();
-  options.host_loop = reference_loop;
+  options.numpy_loop = reference_loop;
   auto program = codegen::lower(graph, fused(graph), options);
   if (!program) {
     ADD_FAILURE() << program.error();

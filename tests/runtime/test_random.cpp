@@ -76,7 +76,7 @@ class RandomProgram : RandomFlow {
       case 4: return write();
       case 5:
       case 6: return reduce();
-      case 7: return host();
+      case 7: return numpy_loop();
       case 8: return branch();
       case 9: return loop();
       case 10:
@@ -99,7 +99,7 @@ class RandomProgram : RandomFlow {
     if (BuildResult r = builder_.elementwise(op, operands)) add(*r);
   }
 
-  void host() {
+  void numpy_loop() {
     static constexpr Op kOps[] = {Op::Exp, Op::Log, Op::Sin, Op::Tanh, Op::Arctan2, Op::Power, Op::Hypot, Op::Fmax};
     const Op op = kOps[pick(8)];
     const DType dtype = pick(2) ? DType::F32 : DType::F64;

@@ -129,7 +129,7 @@ TEST(Reductions, AnyAndAll) {
   })");
 }
 
-TEST(Reductions, WithHostLoops) {
+TEST(Reductions, WithNumpyLoops) {
   for (int n : {5, 300, 5000, 40000}) {
     const std::string s = shape({n});
     expect_agrees("graph @f(%a: f32" + s + ") {\n  %1 = exp %a : f32" + s + "\n  %2 = add %1, %a : f32" + s +

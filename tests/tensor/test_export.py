@@ -234,7 +234,7 @@ def test_inside_of_what_is_compiled(tmp_path):
     marked = fj.jit(lambda x, y: graph(x[1:] + 1, y)[0] + graph(x[:-1], y)[1], fullgraph=True)
     x, y = _random.normal(size=(4, 2)), np.array([2.0, 3.0])
     same(marked(x, y), (x[1:] + 1)[1] * y + x[2] * y)  # the second argument is a view of x
-    assert "host_call" not in marked.graphs() and marked.graphs().count("graph @") == 1
+    assert "library_call" not in marked.graphs() and marked.graphs().count("graph @") == 1
 
 
 @pytest.mark.parametrize(
@@ -370,6 +370,14 @@ def resealed(path, change):
     path.write_bytes(b"".join(_files.sealed("graph", 1, _files.with_header(header, [bytes(data)]))))
 
 
+def test_files_with_the_former_name_of_library_calls(tmp_path):
+    path, x = tmp_path / "f.mindir", numbers(3, 3).asnumpy()
+    expected = reload(lambda x: np.sort(x, axis=0), x, path=path)(x)
+    resealed(path, lambda h: h.update(graph=h["graph"].replace("library_call", "host_call")))
+    assert b"host_call" in path.read_bytes() and b"library_call" not in path.read_bytes()
+    assert np.array_equal(fj.load(path)(x), expected)
+
+
 def test_wrong_files(tmp_path):
     path = tmp_path / "f.mindir"
     weight = np.ones((2, 2))
@@ -397,7 +405,7 @@ def test_wrong_files(tmp_path):
     for change, says in (
         (lambda h: h.pop("graph"), "'graph'"),
         (lambda h: h.update(graph="graph @f() {"), "line 1"),
-        (lambda h: h.update(graph=h["graph"].replace("matmul", "nothing").replace("host_call", "nothing")), "unknown operator"),
+        (lambda h: h.update(graph=h["graph"].replace("matmul", "nothing").replace("library_call", "nothing")), "unknown operator"),
         (lambda h: h.update(outputs=[[7, 0]]), "its results are not those of the graph"),
         (lambda h: h.update(outputs=[[0, 2]]), "its results are not those of the graph"),
         (lambda h: h.update(result=["result", 1]), "result 1"),
@@ -406,11 +414,11 @@ def test_wrong_files(tmp_path):
         (lambda h: h["constants"][0].update(strides=[8, 16]), "no constant"),
         (lambda h: h["constants"][0].update(data_offsets=[0, 99]), "the place of 'weight'"),
         (lambda h: h["inputs"][0].__setitem__(2, [3, 2]), "no input"),
-        (lambda h: h.update(calls={}), "a host call that is not known"),
+        (lambda h: h.update(calls={}), "a library call that is not known"),
         (lambda h: call(h).update(callable=["numpy", "load"]), "a call that cannot be made"),
         (lambda h: call(h).update(callable=["os", "getcwd"]), "a call of os.getcwd"),
         (lambda h: call(h).update(callable=["numpy", "no_such_function"]), "no_such_function"),
-        (lambda h: call(h).update(args=[["operand", 1, 0]]), "a host call that is not known"),
+        (lambda h: call(h).update(args=[["operand", 1, 0]]), "a library call that is not known"),
         (lambda h: call(h)["keywords"].update(out=["operand", 0, 0]), "a call that cannot be made"),
     ):
         write()

@@ -104,21 +104,21 @@ def test_jit_config_of_a_network():
 
 @pytest.mark.parametrize("variable", ["MS_DEV_ENABLE_FALLBACK", "MS_DEV_JIT_SYNTAX_LEVEL"])
 def test_fallback_can_be_switched_off(monkeypatch, variable):
-    def host(x):
+    def function(x):
         return x + Tensor(np.unique(np.array([3, 1, 2]), axis=0))
 
     x = Tensor([1, 1, 1])
-    assert jit(host)(x).tolist() == [2, 3, 4]
+    assert jit(function)(x).tolist() == [2, 3, 4]
     monkeypatch.setenv(variable, "0")
     with pytest.raises(fj.GraphBreakError):
-        jit(host)(x)
-    assert jit(host, capture_mode="bytecode")(x).tolist() == [2, 3, 4]
+        jit(function)(x)
+    assert jit(function, capture_mode="bytecode")(x).tolist() == [2, 3, 4]
     monkeypatch.delenv(variable)
     fj.set_context(jit_syntax_level=context.STRICT)
     with pytest.raises(fj.GraphBreakError):
-        jit(host)(x)
+        jit(function)(x)
     monkeypatch.setenv("MS_DEV_JIT_SYNTAX_LEVEL", "2")
-    assert jit(host)(x).tolist() == [2, 3, 4]
+    assert jit(function)(x).tolist() == [2, 3, 4]
 
 
 def test_what_is_not_captured_raises_types_of_mindspore_at_the_users_line(monkeypatch):

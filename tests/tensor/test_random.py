@@ -119,7 +119,7 @@ def test_captured_draws_are_the_eager_ones(name):
     marked = fj.jit(function, fullgraph=True)
     assert_same(draws(marked)[0], expected)
     assert marked.graphs().count("graph @") == 1
-    assert ("host_call" in marked.graphs()) == (name == "FractionalMaxPool2d")  # its gather
+    assert ("library_call" in marked.graphs()) == (name == "FractionalMaxPool2d")  # its gather
 
 
 def test_at_o1_a_mask_is_the_same():
@@ -137,7 +137,7 @@ def test_what_stands_around_a_draw_is_one_kernel_with_it():
     assert len(explained.graphs) == 1 and not explained.breaks
     program = str(explained).split("program")[1]
     # The state, what each row and what each column adds to it, and the elements.
-    assert [program.count(f"\n      {kind} ") for kind in ("loop", "host", "matmul")] == [4, 0, 0]
+    assert [program.count(f"\n      {kind} ") for kind in ("loop", "library_call", "matmul")] == [4, 0, 0]
 
 
 def test_sizes_that_vary_are_few_entries():
@@ -180,7 +180,7 @@ def test_training_is_one_graph(level):
             parameter.set_data(Tensor(value))
         results, states = draws(run, count=4)
         runs.append(([result.item() for result in results], [parameter.asnumpy().copy() for parameter in optimizer.parameters], states))
-    assert marked.graphs().count("graph @") == 1 and "host_call" not in marked.graphs()
+    assert marked.graphs().count("graph @") == 1 and "library_call" not in marked.graphs()
     assert runs[0][2] == runs[1][2] and len(set(runs[0][0])) == 4
     if level == "O0":
         assert runs[0][0] == runs[1][0]

@@ -1,4 +1,4 @@
-"""``custom_op``: host functions that are known to be pure become steps of compiled code."""
+"""``custom_op``: functions that are declared pure become steps of compiled code."""
 
 from __future__ import annotations
 

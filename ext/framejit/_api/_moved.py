@@ -21,7 +21,7 @@ MOVED = {
     "_explain": "_reporting._explain",
     "_export": "_files._export",
     "_grad": "_autodiff._grad",
-    "_host": "_traced._host",
+    "_host": "_traced._library_functions",
     "_info": "_reporting._info",
     "_jit": "_api._jit",
     "_jit_config": "_api._jit_config",

@@ -19,7 +19,7 @@ COUNTERS = {
     "recompiles": "further entries compiled because of that",
     "kernels_compiled": "kernels made",
     "kernel_calls": "kernels run",
-    "host_calls": "calls of library functions from compiled code",
+    "library_calls": "calls of library functions from compiled code",
     "internal_errors": "errors of framejit's own, hidden by falling back to the interpreter",
     "code_bytes": "machine code held",
     "compile_ns": "time spent on compiling, in nanoseconds",

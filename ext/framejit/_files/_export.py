@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import operator
+import re
 from pathlib import Path
 from types import FunctionType, MethodDescriptorType
 from typing import Any
@@ -21,12 +22,13 @@ from framejit._api._jit import check_settings, is_compiled, make_function
 from framejit._files import _files
 from framejit._tensors._parameter import Parameter
 from framejit._tensors._tensor import Tensor
-from framejit._traced import _host
+from framejit._traced import _library_functions
 
 _VERSION = 1
 _SUFFIX = ".mindir"
 _O0 = check_settings(capture_mode="ast", jit_level="O0", dynamic=False, fullgraph=False, backend="", options={})
-_HOST = "framejit._host"  # what files call the module, wherever it is
+_FUNCTIONS = "framejit._host"  # what files call the module, wherever it is
+_FORMER_CALL = re.compile(r"^( *%\S+ = )host_call ", re.MULTILINE)  # what older files call the operator library_call
 _BASIC: list[type] = [bool, int, float, complex, *np.sctypeDict.values()]
 _TYPES = {f"{one.__module__}.{one.__name__}": one for one in _BASIC}
 
@@ -79,7 +81,7 @@ def _encode_function(function: Any) -> list[str]:
     if "<locals>" in getattr(function, "__qualname__", ""):
         raise ValueError("For 'export', a file cannot hold a call that writes into one of its arguments.")
     module = "numpy" if isinstance(function, np.ufunc) else function.__module__
-    module = _HOST if module == _host.__name__ else module
+    module = _FUNCTIONS if module == _library_functions.__name__ else module
     return ["operator" if function is getattr(operator, function.__name__, None) else module, function.__name__]
 
 
@@ -87,8 +89,8 @@ def _decode_function(record: list[str]) -> Any:
     home, name = record
     if home == "numpy.ndarray":
         return getattr(np.ndarray, name)
-    if home == _HOST:
-        return getattr(_host, name)
+    if home == _FUNCTIONS:
+        return getattr(_library_functions, name)
     if home.partition(".")[0] not in ("numpy", "operator", "builtins"):
         raise ValueError(f"a call of {home}.{name}")
     return getattr(importlib.import_module(home), name)
@@ -109,7 +111,7 @@ def _decode_piece(record: list[Any]) -> tuple[Any, ...]:
 
 
 def _encode_call(call: dict[str, Any]) -> dict[str, Any]:
-    """A host call, as `_core._host_call` gives it."""
+    """A library call, as `_core._library_call` gives it."""
     return {
         **call,
         "callable": None if call["callable"] is None else _encode_function(call["callable"]),
@@ -131,7 +133,7 @@ def _decode_calls(records: dict[str, Any]) -> dict[int, int]:
             "sequence": None if record["sequence"] is None else _decode_function(record["sequence"]),
             "first": None if record["first"] is None else indices[record["first"]],
         }
-        indices[index] = _core._host_call_index(call)
+        indices[index] = _core._library_call_index(call)
     return indices
 
 
@@ -451,7 +453,8 @@ class LoadedGraph:
         self.constants = tuple(_constant(row, data) for row in header["constants"])
         self._params = tuple((kind, number) for kind, number in header["params"])
         self._result = _decode_tree(header["result"])
-        self._graph = _core.LoadedGraph(header["graph"], outputs, _decode_calls(header["calls"]))
+        text = _FORMER_CALL.sub(r"\1library_call ", header["graph"])
+        self._graph = _core.LoadedGraph(text, outputs, _decode_calls(header["calls"]))
         self._check(len(outputs))
         run = FunctionType(_run.__code__, globals(), self.name, None, None)
         self._run = make_function(run, _O0)

@@ -47,7 +47,7 @@ def made(start: int) -> Tensor:
 
 generator = made(int.from_bytes(os.urandom(8), "little"))
 _streams: dict[int, Tensor] = {}  # by `_key`
-_hosts: dict[int, np.random.RandomState] = {}
+_numpy_states: dict[int, np.random.RandomState] = {}
 _seed = 0
 
 
@@ -81,14 +81,14 @@ def stream(kind: int, seed: Any) -> Tensor:
     return _streams[key]
 
 
-def host(kind: int, seed: Any) -> Any:
+def numpy_state(kind: int, seed: Any) -> Any:
     """The same, of NumPy's."""
     if seed is None or (type(seed) is int and seed == 0):
         return np.random
     key = _key(kind, seed)
-    if key not in _hosts:
-        _hosts[key] = np.random.RandomState(_start(key) % 2**32)
-    return _hosts[key]
+    if key not in _numpy_states:
+        _numpy_states[key] = np.random.RandomState(_start(key) % 2**32)
+    return _numpy_states[key]
 
 
 def set_seed(seed: int) -> None:
@@ -98,26 +98,26 @@ def set_seed(seed: int) -> None:
     generator[...] = made(seed & _MASK)
     for key, state in _streams.items():
         state[...] = made(_start(key))
-    _hosts.clear()
+    _numpy_states.clear()
 
 
 def get_state() -> Any:
     """All states, for `set_state`."""
-    hosts = {key: drawn.get_state() for key, drawn in _hosts.items()}
-    return int(generator), {key: int(state) for key, state in _streams.items()}, hosts, _seed
+    numpy_states = {key: drawn.get_state() for key, drawn in _numpy_states.items()}
+    return int(generator), {key: int(state) for key, state in _streams.items()}, numpy_states, _seed
 
 
 def set_state(states: Any) -> None:
     """States that were before."""
     global _seed
-    start, streams, hosts, _seed = states
+    start, streams, numpy_states, _seed = states
     generator[...] = made(start)
     for key, state in _streams.items():
         state[...] = made(streams.get(key, _start(key)))
-    _hosts.clear()
-    for key, state in hosts.items():
-        _hosts[key] = np.random.RandomState()
-        _hosts[key].set_state(state)
+    _numpy_states.clear()
+    for key, state in numpy_states.items():
+        _numpy_states[key] = np.random.RandomState()
+        _numpy_states[key].set_state(state)
 
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------------

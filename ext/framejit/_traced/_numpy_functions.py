@@ -14,7 +14,7 @@ import numpy as np
 import numpy.fft  # noqa: F401  np.fft is there once something has asked for it, which capture does not do
 
 from framejit._api._control import graph_break
-from framejit._traced import _host
+from framejit._traced import _library_functions
 
 _numpy2 = int(np.__version__.split(".")[0]) >= 2
 _core = np._core if _numpy2 else np.core  # type: ignore[attr-defined]
@@ -237,22 +237,22 @@ def _unique(
     ar = np.asanyarray(ar)
     if axis is not None:
         graph_break("np.unique along an axis")
-    count, *results = _host.unique(ar, return_index, return_inverse, return_counts, **how)
+    count, *results = _library_functions.unique(ar, return_index, return_inverse, return_counts, **how)
     inverse = results.pop(2 if return_index else 1) if return_inverse else None
-    found = [*_host.head(count, *results)]
+    found = [*_library_functions.head(count, *results)]
     if return_inverse:
         found.insert(2 if return_index else 1, inverse.reshape(ar.shape) if _numpy2 else inverse)
     return tuple(found) if len(found) > 1 else found[0]
 
 
 def _set_function(name: str) -> Callable[..., Any]:
-    function = getattr(_host, name)
+    function = getattr(_library_functions, name)
 
     def of_sets(ar1: Any, ar2: Any, *args: Any, **keywords: Any) -> Any:
         if name == "union1d" and (isinstance(ar1, (int, float, complex)) or isinstance(ar2, (int, float, complex))):
             graph_break("np.union1d of a number, whose dtype is that of the other argument")
         count, *results = function(np.asanyarray(ar1), np.asanyarray(ar2), *args, **keywords)
-        found = _host.head(count, *results)
+        found = _library_functions.head(count, *results)
         return found if len(found) > 1 else found[0]
 
     return of_sets
@@ -316,7 +316,7 @@ def _lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
         rcond = None
     if a.ndim != 2 or b.ndim not in (1, 2):
         graph_break("np.linalg.lstsq of such arguments")
-    solution, residuals, rank, values = _host.lstsq(a, b, rcond)
+    solution, residuals, rank, values = _library_functions.lstsq(a, b, rcond)
     if a.shape[0] <= a.shape[1]:
         residuals = np.empty(0, residuals.dtype)
     return solution, residuals, rank, values
@@ -353,7 +353,7 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: 
 
 
 def _histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    counts, x_edges, y_edges = _host.histogram2d(x, y, bins, range, density, weights)
+    counts, x_edges, y_edges = _library_functions.histogram2d(x, y, bins, range, density, weights)
     return counts if density else counts[1:-1, 1:-1], x_edges, y_edges
 
 

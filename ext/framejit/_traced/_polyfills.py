@@ -17,7 +17,7 @@ import numpy as np
 
 from framejit._api._control import graph_break
 from framejit._api._platform import core
-from framejit._traced import _host
+from framejit._traced import _library_functions
 from framejit._traced._numpy_functions import FUNCTIONS
 
 _MISSING = object()
@@ -383,7 +383,7 @@ def _sorted(iterable: Iterable[Any], /, *, key: Any = None, reverse: Any = False
 def _round(number: Any, ndigits: Any = None) -> Any:
     if not isinstance(number, (float, int, np.number)):
         graph_break("round() of what is no number")
-    return _host.rounded(number, ndigits)
+    return _library_functions.rounded(number, ndigits)
 
 
 def _sum(iterable: Iterable[Any], /, start: Any = 0) -> Any:

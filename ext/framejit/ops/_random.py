@@ -202,17 +202,17 @@ def _gumbel(shape: Any, dtype: Any) -> Any:
 
 def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = _INT64) -> Any:
     """The ints below n in random order."""
-    return _tensor(np.asarray(_random.host(_PERMUTED, seed).permutation(n), _dtype(dtype)))
+    return _tensor(np.asarray(_random.numpy_state(_PERMUTED, seed).permutation(n), _dtype(dtype)))
 
 
 def shuffle(x: Any, seed: Any = None) -> Any:
     """The parts along the first dimension in random order."""
-    return _tensor(np.take(_array(x), _random.host(_PERMUTED, seed).permutation(x.shape[0]), 0))
+    return _tensor(np.take(_array(x), _random.numpy_state(_PERMUTED, seed).permutation(x.shape[0]), 0))
 
 
 def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: Any = None) -> Any:
     """Indices drawn with the weights of each row."""
-    x, draw = np.atleast_2d(_array(input)).astype(np.float64), _random.host(_CHOSEN, seed)
+    x, draw = np.atleast_2d(_array(input)).astype(np.float64), _random.numpy_state(_CHOSEN, seed)
     drawn = np.stack([draw.choice(row.size, num_samples, replacement, row / row.sum()) for row in x])
     return _tensor(np.asarray(drawn if input.ndim == 2 else drawn[0], np.int32))
 
@@ -221,10 +221,10 @@ def gamma(shape: Any, alpha: Any, beta: Any, seed: Any = None) -> Any:
     """Numbers of the gamma distribution, of this shape for each alpha and beta."""
     a, b = _arrays(alpha, beta)
     size = (*_ints(shape), *np.broadcast_shapes(a.shape, b.shape))
-    return _tensor(np.asarray(_random.host(_GAMMA, seed).gamma(a, 1 / b, size), np.float32))
+    return _tensor(np.asarray(_random.numpy_state(_GAMMA, seed).gamma(a, 1 / b, size), np.float32))
 
 
 def poisson(shape: Any, mean: Any, seed: Any = None) -> Any:
     """Numbers of Poisson's distribution, of this shape for each mean."""
     x = _array(mean)
-    return _tensor(np.asarray(_random.host(_POISSON, seed).poisson(x, (*_ints(shape), *x.shape)), np.float32))
+    return _tensor(np.asarray(_random.numpy_state(_POISSON, seed).poisson(x, (*_ints(shape), *x.shape)), np.float32))

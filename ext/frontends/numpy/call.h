@@ -26,7 +26,8 @@ struct FunctionRow {
   const char* name;
   Handler handler;
   Op op = Op::Param;
-  bool host = false;  // what the handler does not compile is a host call: the function is one that could be listed
+  bool library =
+      false;  // what the handler does not compile is a library call: the function is one that could be listed
   const char* home = "numpy";
 };
 

@@ -82,7 +82,7 @@ Captured<Value*> call_ufunc(const Call& call) {
     return break_at(BreakId::UnsupportedArgument, "a ufunc of an int of more than 64 bits");
   FRAMEJIT_TRY(given, keywords_of(call, operands));
   Value* const out = given.out;
-  if (given.other && !given.where && !out) return host_call(call.session, call.callable, call.args, call.keywords);
+  if (given.other && !given.where && !out) return library_call(call.session, call.callable, call.args, call.keywords);
   if (given.other) return break_at(BreakId::UnsupportedArgument, "a ufunc with such keywords");
   if (call.args.size() > operands && (call.op == Op::Maximum || call.op == Op::Minimum))
     return break_at(BreakId::UnknownCallable, "np.maximum of three operands, of which newer versions warn");

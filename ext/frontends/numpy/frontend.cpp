@@ -105,7 +105,7 @@ struct Known {
   Handler handler = nullptr;
   Op op = Op::Param;
   DType dtype = DType::F64;
-  bool host = false;
+  bool library = false;
 };
 
 /// The functions by identity. They are kept alive for ever.
@@ -147,7 +147,7 @@ class Functions {
     bool own =
         ufunc || (words && (std::string_view(words).starts_with("numpy") || std::string_view(words) == row.home));
     PyErr_Clear();
-    if (own) add(found.get(), {row.handler, row.op, DType::F64, row.host});
+    if (own) add(found.get(), {row.handler, row.op, DType::F64, row.library});
   }
 
   /// Is gamma NaN at its poles, as the operator is? The installed SciPy is asked: up to 1.13 it was infinite.
@@ -225,15 +225,15 @@ bool is_function_in_place(PyObject* callable) {
   return std::find(all.begin(), all.end(), callable) != all.end();
 }
 
-/// What `own` makes of a call, or else, where the function may be one, a host call.
+/// What `own` makes of a call, or else, where the function may be one, a library call.
 template <class Own>
-Captured<Value*> or_host(Session& session, PyObject* callable, std::span<Value* const> args,
-                         std::span<const capture::Keyword> keywords, bool host, Own&& own) {
+Captured<Value*> or_library_call(Session& session, PyObject* callable, std::span<Value* const> args,
+                                 std::span<const capture::Keyword> keywords, bool library, Own&& own) {
   const Session::Mark mark = session.mark();
   Captured<Value*> result = own();
-  if (result || !host || result.error().id != BreakId::UnsupportedArgument) return result;
+  if (result || !library || result.error().id != BreakId::UnsupportedArgument) return result;
   session.rollback(mark);
-  Captured<Value*> called = host_call(session, callable, args, keywords);
+  Captured<Value*> called = library_call(session, callable, args, keywords);
   return called ? called : result;  // the first reason is the telling one
 }
 
@@ -272,13 +272,13 @@ Captured<Value*> call_ufunc_method(const Call& call, PyObject* ufunc) {
   if (name == "outer") return ufunc_outer(call, ufunc);
   if (name == "at") return call_in_place(call.session, call.callable, call.args, call.keywords, false);
   if (name == "accumulate" || name == "reduceat")
-    return host_call(call.session, call.callable, call.args, call.keywords);
+    return library_call(call.session, call.callable, call.args, call.keywords);
   if (name != "reduce") return break_at(BreakId::UnknownCallable, "ufunc." + std::string(name));
   const Session::Mark mark = call.session.mark();
   Captured<Value*> own = ufunc_reduce({call.session, call.args, call.keywords, Op::Param, DType::F64, ufunc});
   if (own) return own;
   call.session.rollback(mark);
-  return host_call(call.session, call.callable, call.args, call.keywords);
+  return library_call(call.session, call.callable, call.args, call.keywords);
 }
 
 /// Functions of dtypes and the like, asked at capture: np.issubdtype(dtype, np.integer).
@@ -348,8 +348,8 @@ class NumpyFrontend final : public capture::Frontend {
 
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
-    return method ? find_method(*method) || is_host_method(*method) || is_method_in_place(*method)
-                  : functions().find(callable) || is_host_function(callable) || is_function_in_place(callable) ||
+    return method ? find_method(*method) || is_library_method(*method) || is_method_in_place(*method)
+                  : functions().find(callable) || is_library_function(callable) || is_function_in_place(callable) ||
                         ufunc_of_method(callable) || is_of_dtypes(callable) || is_of_errors(callable);
   }
 
@@ -367,9 +367,10 @@ class NumpyFrontend final : public capture::Frontend {
     if (is_of_errors(callable)) return call_of_errors({session, args, keywords, Op::Param, DType::F64, callable});
     if (is_function_in_place(callable)) return call_in_place(session, callable, args, keywords, true);
     const Known* known = functions().find(callable);
-    if (!known) return host_call(session, callable, args, keywords);
-    return or_host(session, callable, args, keywords, known->host,
-                   [&] { return known->handler({session, args, keywords, known->op, known->dtype, callable}); });
+    if (!known) return library_call(session, callable, args, keywords);
+    return or_library_call(session, callable, args, keywords, known->library, [&] {
+      return known->handler({session, args, keywords, known->op, known->dtype, callable});
+    });
   }
 
   Ref<> fold(int nb, PyObject* left, PyObject* right) const override { return fold_numbers(nb, left, right); }
@@ -421,11 +422,11 @@ class NumpyFrontend final : public capture::Frontend {
     prepare(session);
     const FunctionRow* row = find_method(name);
     bool scalar = array->wrap == Wrap::NumpyScalar;
-    if (!row && !scalar && is_host_method(name)) {
+    if (!row && !scalar && is_library_method(name)) {
       Ref<> method = method_of(name);
       std::vector<Value*> all{array};
       all.insert(all.end(), args.begin(), args.end());
-      return host_call(session, method.get(), all, keywords);
+      return library_call(session, method.get(), all, keywords);
     }
     if (scalar && args.empty() && keywords.empty()) {
       FRAMEJIT_TRY(reduced, reduced_scalar(session, array, name));
@@ -440,9 +441,9 @@ class NumpyFrontend final : public capture::Frontend {
       return break_at(BreakId::UnknownCallable, "method ." + std::string(name) + "()");
     std::vector<Value*> all{array};
     all.insert(all.end(), args.begin(), args.end());
-    Ref<> method = row->host && !scalar ? method_of(name) : Ref<>();
-    return or_host(session, method.get(), all, keywords, static_cast<bool>(method),
-                   [&] { return row->handler({session, all, keywords, row->op, DType::F64, method.get()}); });
+    Ref<> method = row->library && !scalar ? method_of(name) : Ref<>();
+    return or_library_call(session, method.get(), all, keywords, static_cast<bool>(method),
+                           [&] { return row->handler({session, all, keywords, row->op, DType::F64, method.get()}); });
   }
 
   Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
@@ -465,7 +466,7 @@ class NumpyFrontend final : public capture::Frontend {
 };
 
 /// _core._numpy_way(callable or attribute of ndarray) -> (way, dtypes), what becomes of a call: "native", "loop"
-/// (NumPy's inner loop in compiled ones), "host" or "" (none of these tables has it), and the dtypes of the operands
+/// (NumPy's inner loop in compiled ones), "library" or "" (none of these tables has it), and the dtypes of the operands
 /// for which an operator is so, or "" where it goes by the call.
 PyObject* numpy_way(PyObject*, PyObject* callable) {
   if (!import_numpy()) return nullptr;
@@ -477,9 +478,9 @@ PyObject* numpy_way(PyObject*, PyObject* callable) {
       : attribute ? is_array_attribute(reinterpret_cast<PyGetSetDescrObject*>(callable)->d_getset->name)
                   : known != nullptr) {
     way = "native";
-  } else if (method ? is_host_method(*method) || is_method_in_place(*method)
-                    : is_host_function(callable) || is_function_in_place(callable)) {
-    way = "host";
+  } else if (method ? is_library_method(*method) || is_method_in_place(*method)
+                    : is_library_function(callable) || is_function_in_place(callable)) {
+    way = "library";
   } else if (!method && !attribute && (is_of_dtypes(callable) || is_of_errors(callable))) {
     way = "capture";
   }

@@ -275,7 +275,7 @@ Captured<Value*> read_item(Session& session, Value* array, Value* key) {
   }
   if (has_integer_arrays(session, key, session.graph().type(array->id).rank())) {
     Value* const both[] = {array, key};
-    return host_operator(session, "getitem", both);
+    return operator_call(session, "getitem", both);
   }
   FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
   if (!indexed.element) return session.array(indexed.view, Wrap::NdArray);
@@ -302,7 +302,7 @@ Captured<bool> write_items(Session& session, Value* array, Value* key, Value* va
   FRAMEJIT_TRY(worth, worth_a_copy(session, array, std::span(&key, 1)));
   (void)worth;
   Value* const all[] = {array, key, value};
-  FRAMEJIT_TRY(result, host_helper(session, "with_items", all));
+  FRAMEJIT_TRY(result, helper_call(session, "with_items", all));
   return write(session, array->id, result->id);
 }
 
@@ -377,7 +377,7 @@ Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<V
     FRAMEJIT_TRY(worth, worth_a_copy(session, args[0], args.subspan(1)));
     (void)worth;
   }
-  FRAMEJIT_TRY(result, host_after(session, function, args, keywords));
+  FRAMEJIT_TRY(result, copy_after(session, function, args, keywords));
   FRAMEJIT_TRY(written, write(session, args[0]->id, result->id));
   (void)written;
   return session.constant(Py_None);

@@ -1,4 +1,4 @@
-// Host calls: see library_call_capture.h.
+// Library calls: see library_call_capture.h.
 #include "ext/frontends/numpy/library_call_capture.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 #include "ext/arrays/errstate.h"
 #include "ext/frontends/numpy/call.h"
 #include "ext/frontends/numpy/index.h"
+#include "ext/library_calls/library_call.h"
 #include "ext/library_calls/listed_functions.h"
-#include "ext/library_calls/numpy_host_call.h"
 #include "graph/layout.h"
 #include "graph/pass.h"
 #include "graph/support/check.h"
@@ -28,7 +28,7 @@ namespace framejit::ext {
 
 using capture::SourceRef;
 using capture::WarningsRaise;
-using codegen::HostArray;
+using codegen::StridedArray;
 using graph::Dim;
 using graph::Dims;
 
@@ -89,7 +89,7 @@ Captured<Piece> argument(Arguments& into, Value* value) {
       return piece;
     default: break;
   }
-  return break_at(BreakId::UnsupportedArgument, "an argument of type " + type_name(*value) + " of a host call");
+  return break_at(BreakId::UnsupportedArgument, "an argument of type " + type_name(*value) + " of a library call");
 }
 
 /// Lengths in place of those of the operands that are symbolic or large, in three variants. The second one moves each
@@ -300,7 +300,7 @@ Captured<Seen> look_at(PyObject* object, const std::string& name) {
 std::string name_of_callable(PyObject* callable) {
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
   const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  std::string text = words ? words : "a host call";
+  std::string text = words ? words : "a library call";
   PyErr_Clear();
   return text;
 }
@@ -336,7 +336,7 @@ Captured<AllSeen> look_at_all(PyObject* object, const std::string& name) {
 
 /// The call of examples, in which every int that is known at run time only is `number`. Matrices that can be inverted
 /// come first, then zeros: the ones of others may be indices that are out of bounds.
-Captured<AllSeen> try_out(Arguments& arguments, const HostCall& call, int64_t number, const Lengths& length) {
+Captured<AllSeen> try_out(Arguments& arguments, const LibraryCall& call, int64_t number, const Lengths& length) {
   const std::string name = name_of_callable(call.callable.get());
   Ref<> result;
   int64_t nanoseconds = 0;
@@ -387,7 +387,7 @@ struct AllPredicted {
 };
 
 /// By stand-ins; where these do not tell the lengths of the result the real ones do, specialised.
-Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
+Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
   Session& session = arguments.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   StandIns lengths(session, arguments.operands);
@@ -449,19 +449,19 @@ Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
 /// known: then nothing of a graph is in it.
 class Predictions {
  public:
-  const AllPredicted* find(const HostCall& call, const std::vector<graph::Type>& operands) const {
+  const AllPredicted* find(const LibraryCall& call, const std::vector<graph::Type>& operands) const {
     for (const Made& made : made_)
       if (same_arguments(*made.call, call) &&
           std::equal(operands.begin(), operands.end(), made.operands.begin(), made.operands.end(), same_types))
         return &made.results;
     return nullptr;
   }
-  void keep(const HostCall& call, std::vector<graph::Type> operands, const AllPredicted& results) {
+  void keep(const LibraryCall& call, std::vector<graph::Type> operands, const AllPredicted& results) {
     for (const graph::Type& type : operands)
       for (int i = 0; i < type.rank(); ++i)
         if (const auto at = static_cast<std::size_t>(i); !type.shape[at].is_const() || !type.strides[at].is_const())
           return;
-    auto copy = std::make_unique<HostCall>();
+    auto copy = std::make_unique<LibraryCall>();
     copy->callable = call.callable;
     copy->args = call.args;
     copy->keywords = call.keywords;
@@ -472,7 +472,7 @@ class Predictions {
  private:
   static constexpr std::size_t kMost = 32;
   struct Made {
-    std::unique_ptr<HostCall> call;
+    std::unique_ptr<LibraryCall> call;
     std::vector<graph::Type> operands;
     AllPredicted results;
   };
@@ -483,7 +483,7 @@ class Predictions {
 };
 
 /// As predict(), by what is known.
-Captured<AllPredicted> predicted(Arguments& arguments, const HostCall& call) {
+Captured<AllPredicted> predicted(Arguments& arguments, const LibraryCall& call) {
   static auto* known = new Predictions;
   std::vector<graph::Type> operands;
   for (const ValueId operand : arguments.operands) operands.push_back(arguments.session.graph().type(operand));
@@ -508,9 +508,9 @@ Captured<Value*> shown(Session& session, ValueId id, const Predicted& result) {
 
 }  // namespace
 
-Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value* const> args,
-                           std::span<const capture::Keyword> keywords) {
-  auto call = std::make_unique<HostCall>();
+Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Value* const> args,
+                              std::span<const capture::Keyword> keywords) {
+  auto call = std::make_unique<LibraryCall>();
   call->callable = Ref<>::share(callable);
   Arguments arguments{session, {}, {}};
   if (PyObject_TypeCheck(callable, &PyUFunc_Type) &&
@@ -523,14 +523,14 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
   for (const auto& [name, value] : keywords) {
     // What was renamed warns by Python's warnings.
     if ((name == "out" && !value->is_none()) || name == "interpolation")
-      return break_at(BreakId::UnsupportedArgument, "a host call with " + std::string(name) + "=");
+      return break_at(BreakId::UnsupportedArgument, "a library call with " + std::string(name) + "=");
     FRAMEJIT_TRY(piece, argument(arguments, value));
     call->keywords.emplace_back(Ref<>::steal(PyUnicode_InternFromString(std::string(name).c_str())), std::move(piece));
   }
   for (ValueId operand : arguments.operands) {
     const Dim size = session.graph().type(operand).size();
     if (!session.graph().shapes().holds(graph::Relation::Lt, 0, size))
-      return break_at(BreakId::UnsupportedArgument, "a host call of an empty array");
+      return break_at(BreakId::UnsupportedArgument, "a library call of an empty array");
   }
   // They copy a single complex number that is read-only, as operands are here, and then multiply it by BLAS.
   static PyObject* const products[] = {PyObject_GetAttrString(numpy_module(), "convolve"),
@@ -549,7 +549,7 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     if (scalar && std::any_of(arguments.operands.begin(), arguments.operands.end(),
                               [&](ValueId other) { return session.graph().type(other).dtype != type.dtype; }))
       return break_at(BreakId::UnsupportedArgument,
-                      "a host call of a scalar of another dtype that is known at run time only");
+                      "a library call of a scalar of another dtype that is known at run time only");
   }
   prepare(*call);
   FRAMEJIT_TRY(results, predicted(arguments, *call));
@@ -561,18 +561,18 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
   ValueId memory = graph::kNoValue;  // of the first item
   for (const Predicted& result : results.items) {
     if (memory != graph::kNoValue) {
-      call = std::make_unique<HostCall>();
-      call->first = host_call_at(first);
+      call = std::make_unique<LibraryCall>();
+      call->first = library_call_at(first);
       call->item = static_cast<Py_ssize_t>(items.size());
     }
     call->result = result.wrap;
     call->through_view = !result.view.empty() || result.reshaped;
     call->view = result.view;
-    const int64_t number = host_call_number(std::move(call));
+    const int64_t number = library_call_number(std::move(call));
     std::vector<ValueId> operands =
         memory == graph::kNoValue ? std::move(arguments.operands) : std::vector<ValueId>{memory};
-    const ValueId id = session.builder().host_call(number, std::move(operands), result.type.dtype, result.type.shape,
-                                                   result.type.strides);
+    const ValueId id = session.builder().library_call(number, std::move(operands), result.type.dtype, result.type.shape,
+                                                      result.type.strides);
     if (memory == graph::kNoValue) memory = id, first = number;
     FRAMEJIT_TRY(item, shown(session, id, result));
     items.push_back(item);
@@ -588,13 +588,13 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
 
 namespace {
 
-Captured<Value*> host_call_of(Session& session, const char* module_name, const char* name, std::span<Value* const> args,
-                              std::span<const capture::Keyword> keywords) {
+Captured<Value*> library_call_of(Session& session, const char* module_name, const char* name,
+                                 std::span<Value* const> args, std::span<const capture::Keyword> keywords) {
   Ref<> module = Ref<>::steal(PyImport_ImportModule(module_name));
   Ref<> function = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), name)) : Ref<>();
   PyErr_Clear();
   if (!function) return break_at(BreakId::UnknownCallable, name);
-  return host_call(session, function.get(), args, keywords);
+  return library_call(session, function.get(), args, keywords);
 }
 
 }  // namespace
@@ -618,21 +618,21 @@ Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
   return made && scalar_dtype_of(made.get()) ? std::move(made) : Ref<>();
 }
 
-Captured<Value*> host_operator(Session& session, const char* name, std::span<Value* const> args) {
-  return host_call_of(session, "operator", name, args, {});
+Captured<Value*> operator_call(Session& session, const char* name, std::span<Value* const> args) {
+  return library_call_of(session, "operator", name, args, {});
 }
 
-Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args) {
-  return host_call_of(session, python_names::kHost, name, args, {});
+Captured<Value*> helper_call(Session& session, const char* name, std::span<Value* const> args) {
+  return library_call_of(session, python_names::kLibraryFunctions, name, args, {});
 }
 
-Captured<Value*> host_after(Session& session, PyObject* function, std::span<Value* const> args,
+Captured<Value*> copy_after(Session& session, PyObject* function, std::span<Value* const> args,
                             std::span<const capture::Keyword> keywords) {
-  Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kHost));
+  Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kLibraryFunctions));
   Ref<> after = module ? Ref<>::steal(PyObject_CallMethod(module.get(), "in_place", "O", function)) : Ref<>();
   PyErr_Clear();
   if (!after) return break_at(BreakId::UnknownCallable, name_of_callable(function));
-  return host_call(session, after.get(), args, keywords);
+  return library_call(session, after.get(), args, keywords);
 }
 
 }  // namespace framejit::ext

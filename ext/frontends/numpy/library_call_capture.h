@@ -13,16 +13,16 @@ namespace framejit::ext {
 
 /// The call as a node. Breaks where an argument is nothing that NumPy's functions take as it is, or the result is no
 /// fresh array or number.
-Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value* const> args,
-                           std::span<const capture::Keyword> keywords = {});
+Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Value* const> args,
+                              std::span<const capture::Keyword> keywords = {});
 /// The same for a function of the module `operator`.
-Captured<Value*> host_operator(Session& session, const char* name, std::span<Value* const> args);
+Captured<Value*> operator_call(Session& session, const char* name, std::span<Value* const> args);
 
-/// And for one of framejit._traced._host.
-Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args);
+/// And for one of framejit._traced._library_functions.
+Captured<Value*> helper_call(Session& session, const char* name, std::span<Value* const> args);
 
 /// A copy of the first argument after function(*args, **keywords), which writes into that.
-Captured<Value*> host_after(Session& session, PyObject* function, std::span<Value* const> args,
+Captured<Value*> copy_after(Session& session, PyObject* function, std::span<Value* const> args,
                             std::span<const capture::Keyword> keywords);
 
 /// left OP right of known numbers, NumPy's scalars among them; null where that raises or warns.

@@ -1,5 +1,5 @@
 // Products of matrices and vectors: @, np.matmul, np.dot. Those of integers are a core's, since their sums have one
-// value in any order; those of floats are host calls at O0, because NumPy's BLAS decides the bits.
+// value in any order; those of floats are library calls at O0, because NumPy's BLAS decides the bits.
 #include <algorithm>
 #include <array>
 
@@ -74,20 +74,20 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   return session.array(product, scalar_wrap(session.graph().type(product)));
 }
 
-/// What is not computed here is a host call of the function that was called.
+/// What is not computed here is a library call of the function that was called.
 Captured<Value*> product_of(Session& session, PyObject* callable, Value* left, Value* right) {
   Value* const both[] = {left, right};
   const Session::Mark mark = session.mark();
   Captured<Value*> product = own_product(session, callable != reinterpret_cast<PyObject*>(matmul_ufunc()), left, right);
   if (product || (session.o1() && product.error().id != BreakId::UnsupportedArgument)) return product;
   session.rollback(mark);
-  return host_call(session, callable, both);
+  return library_call(session, callable, both);
 }
 
 Captured<Value*> call_product(const Call& call) {
   const bool plain = call.args.size() == 2 && call.keywords.empty();
   return plain ? product_of(call.session, call.callable, call.args[0], call.args[1])
-               : host_call(call.session, call.callable, call.args, call.keywords);
+               : library_call(call.session, call.callable, call.args, call.keywords);
 }
 
 Captured<Value*> method_dot(const Call& call) {

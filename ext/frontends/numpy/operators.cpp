@@ -56,17 +56,17 @@ Captured<Value*> check_scalar_math(Session& session, Op op, Value* result) {
   return result;
 }
 
-/// What `own` makes of an operator, or else the operator as a host call.
+/// What `own` makes of an operator, or else the operator as a library call.
 template <class Own>
-Captured<Value*> or_host(Session& session, const char* name, std::initializer_list<const Operand*> operands,
-                         Own&& own) {
+Captured<Value*> or_library_call(Session& session, const char* name, std::initializer_list<const Operand*> operands,
+                                 Own&& own) {
   const Session::Mark mark = session.mark();
   Captured<Value*> result = own();
   if (result || result.error().id != BreakId::UnsupportedArgument) return result;
   session.rollback(mark);
   std::vector<Value*> values;
   for (const Operand* operand : operands) values.push_back(operand->value);
-  Captured<Value*> called = host_operator(session, name, values);
+  Captured<Value*> called = operator_call(session, name, values);
   return called ? called : result;
 }
 
@@ -226,7 +226,7 @@ Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, 
 Captured<Value*> out_of_place(Session& session, const char* name, Op op, const Operand& left, const Operand& right) {
   FRAMEJIT_TRY(placed, check_places(session, op, left, right));
   (void)placed;
-  FRAMEJIT_TRY(result, or_host(session, name, {&left, &right}, [&]() -> Captured<Value*> {
+  FRAMEJIT_TRY(result, or_library_call(session, name, {&left, &right}, [&]() -> Captured<Value*> {
                  FRAMEJIT_TRY(own, compute(session, op, left, right, false));
                  return left.is_array() || right.is_array() ? Captured<Value*>(own)
                                                             : check_scalar_math(session, op, own);
@@ -284,10 +284,11 @@ Captured<Value*> unary_operator(Session& session, capture::Unary unary, Value* v
     return positive(session, x);
   }
   Op op = unary == capture::Unary::Negative ? Op::Negative : Op::Invert;
-  return or_host(session, unary == capture::Unary::Negative ? "neg" : "invert", {&x}, [&]() -> Captured<Value*> {
-    FRAMEJIT_TRY(result, unary_ufunc(session, op, x));
-    return x.is_array() ? Captured<Value*>(result) : check_scalar_math(session, op, result);
-  });
+  return or_library_call(session, unary == capture::Unary::Negative ? "neg" : "invert", {&x},
+                         [&]() -> Captured<Value*> {
+                           FRAMEJIT_TRY(result, unary_ufunc(session, op, x));
+                           return x.is_array() ? Captured<Value*>(result) : check_scalar_math(session, op, result);
+                         });
 }
 
 }  // namespace framejit::ext

@@ -309,7 +309,8 @@ Captured<Value*> call_as_strided(const Call& call) {
   return fresh_array(session, id);
 }
 
-/// framejit._traced._host.head(count, *arrays): the first `count` of the items of each array, as fresh arrays.
+/// framejit._traced._library_functions.head(count, *arrays): the first `count` of the items of each array, as fresh
+/// arrays.
 Captured<Value*> call_head(const Call& call) {
   Session& session = call.session;
   FRAMEJIT_CHECK(call.args.size() > 1 && call.args[0]->is_array() && call.args[0]->wrap == Wrap::PyInt,
@@ -471,7 +472,7 @@ Captured<Value*> call_concatenate(const Call& call) {
         return break_at(BreakId::WouldRaise, "arrays that differ in shape");
     if (rank > 1 && type.strides != graph::c_strides(type.dtype, type.shape) &&
         !graph::is_c_contiguous(graph.shapes(), type))
-      return host_call(session, call.callable, call.args, call.keywords);
+      return library_call(session, call.callable, call.args, call.keywords);
     length = length + type.shape[along];
   }
   shape[along] = settle(session, length);
@@ -520,7 +521,7 @@ constexpr FunctionRow kFunctions[] = {
     {"concatenate", call_concatenate, Op::Param, true},
     {"broadcast_arrays", call_broadcast_arrays},
     {"as_strided", call_as_strided, Op::Param, false, "numpy.lib.stride_tricks"},
-    {"head", call_head, Op::Param, false, python_names::kHost},
+    {"head", call_head, Op::Param, false, python_names::kLibraryFunctions},
 };
 
 constexpr FunctionRow kMethods[] = {

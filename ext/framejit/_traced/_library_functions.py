@@ -1,4 +1,4 @@
-"""Pure functions over arrays that host calls run, for statements that NumPy does in place."""
+"""Pure functions over arrays that library calls run, for statements that NumPy does in place."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Gradients of host calls: of NumPy's functions that are steps of a plan.
+"""Gradients of library calls: of NumPy's functions that are steps of a plan.
 
 A rule is given the call's arguments, with an `Operand` for each that is known at run time only, and says what the cotangent of one of
-them is: a `Call` of other pure functions, which are host calls in their turn. So where the functions that a rule calls have rules, it can be
+them is: a `Call` of other pure functions, which are library calls in their turn. So where the functions that a rule calls have rules, it can be
 differentiated again. Of complex results rules are those of analytic functions, linear in `G` (graph/passes/grad.cpp).
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._traced._host import in_place, with_items
+from framejit._traced._library_functions import in_place, with_items
 
 
 class Operand:

@@ -1,4 +1,4 @@
-// Gradients of host calls: by the rules of framejit._traced._host_gradients.
+// Gradients of library calls: by the rules of framejit._traced._library_gradients.
 #pragma once
 
 #include "ext/frontends/numpy/ops.h"
@@ -7,6 +7,6 @@
 namespace framejit::ext {
 
 /// For a gradient that is appended to the session's graph, while the session lives.
-graph::HostGradients host_gradients(Session& session);
+graph::LibraryGradients library_gradients(Session& session);
 
 }  // namespace framejit::ext

@@ -30,7 +30,7 @@ struct Array {
                         : integers.resize(static_cast<std::size_t>(count));
     std::iota(numbers.begin(), numbers.end(), 0.5);
   }
-  HostArray view() {
+  StridedArray view() {
     char* data =
         dtype_ == DType::F64 ? reinterpret_cast<char*>(numbers.data()) : reinterpret_cast<char*>(integers.data());
     return {data, dtype_, shape, strides};
@@ -50,8 +50,8 @@ Array indices(std::vector<int64_t> shape, int64_t length, unsigned seed) {
 TEST(Gather, OfALine) {
   for (int64_t n : {1, 7, 2047, 2049, 5000}) {
     Array x({40}), out({n}), at = indices({n}, 40, 1);
-    const HostArray index = at.view();
-    const HostArray* all[] = {&index};
+    const StridedArray index = at.view();
+    const StridedArray* all[] = {&index};
     ASSERT_EQ(gather(x.view(), all, 0, out.view()), Gathered::Done);
     for (std::size_t i = 0; i < at.integers.size(); ++i)
       EXPECT_EQ(out.numbers[i], x.numbers[static_cast<std::size_t>((at.integers[i] + 40) % 40)]);
@@ -60,8 +60,8 @@ TEST(Gather, OfALine) {
 
 TEST(Gather, OfAxesBetweenOthers) {
   Array x({3, 5, 4, 2}), out({3, 6, 7, 2}), rows = indices({6, 1}, 5, 2), columns = indices({7}, 4, 3);
-  const HostArray i = rows.view(), j = columns.view();
-  const HostArray* all[] = {&i, &j};
+  const StridedArray i = rows.view(), j = columns.view();
+  const StridedArray* all[] = {&i, &j};
   ASSERT_EQ(gather(x.view(), all, 1, out.view()), Gathered::Done);
   for (std::size_t a = 0; a < 3; ++a)
     for (std::size_t b = 0; b < 6; ++b)
@@ -75,8 +75,8 @@ TEST(Gather, OfAxesBetweenOthers) {
 
 TEST(Gather, BoundsAndWhatIsNotDone) {
   Array x({5}), out({3000}), at = indices({3000}, 5, 4), other({3000});
-  HostArray index = at.view();
-  const HostArray* all[] = {&index};
+  StridedArray index = at.view();
+  const StridedArray* all[] = {&index};
   for (int64_t wrong : {int64_t{5}, int64_t{-6}, INT64_MAX, INT64_MIN})
     for (std::size_t place : {std::size_t{0}, std::size_t{2100}, std::size_t{2999}}) {
       const int64_t right = std::exchange(at.integers[place], wrong);
@@ -140,7 +140,7 @@ TEST(Scan, WhatIsNotDone) {
   EXPECT_FALSE(scan(Op::Subtract, x.view(), 0, out.view()));
   EXPECT_FALSE(scan(Op::Add, x.view(), 1, out.view()));
   EXPECT_FALSE(scan(Op::Add, x.view(), 0, shorter.view()));
-  HostArray half = x.view();
+  StridedArray half = x.view();
   half.dtype = DType::F16;
   EXPECT_FALSE(scan(Op::Add, half, 0, out.view()));
 }

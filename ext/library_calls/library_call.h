@@ -1,4 +1,4 @@
-// Host calls as data, and their runs; capture makes them (library_call_capture.h).
+// Library calls as data, and their runs; capture makes them (library_call_capture.h).
 #pragma once
 
 #include <memory>
@@ -22,17 +22,17 @@ struct Piece {
   std::vector<Piece> items;
 };
 
-struct HostCall;
-using RunHost = decltype(codegen::HostFunction::function);
+struct LibraryCall;
+using RunLibraryCall = decltype(codegen::LibraryFunction::function);
 
 /// Elements of an array in which a loop of ours finds extremes. NumPy's vectors are faster on longer ones, and its call
 /// costs more than shorter ones.
 inline constexpr int64_t kMostFound = 400;
 
-/// A host call that a loop of ours does.
+/// A library call that a loop of ours does.
 struct NativeCall {
-  HostCall* call;
-  RunHost otherwise;
+  LibraryCall* call;
+  RunLibraryCall otherwise;
   enum Kind : uint8_t { Gather, Scan, Find } kind = Gather;
   std::size_t array = 0;             // the operand
   std::vector<std::size_t> indices;  // of a gather: operands
@@ -40,7 +40,7 @@ struct NativeCall {
   graph::Op op = graph::Op::Add;    // of the others
 };
 
-struct HostCall {
+struct LibraryCall {
   capture::Ref<> callable;
   std::vector<Piece> args;
   std::vector<std::pair<capture::Ref<>, Piece>> keywords;
@@ -56,28 +56,28 @@ struct HostCall {
   // is the memory of this one's result.
   PyTypeObject* sequence = nullptr;  // that they come in; lives for ever
   Py_ssize_t count = 1;
-  const HostCall* first = nullptr;  // of another one of the things
+  const LibraryCall* first = nullptr;  // of another one of the things
   Py_ssize_t item = 0;
   std::unique_ptr<NativeCall> native;  // see native_function
 };
 
 /// Gathers, scans and places of extremes, such as x[i], np.take(x, i, axis), np.cumsum(x) and np.argmax(x), as loops of
 /// ours. `otherwise` is what runs the call with NumPy, where the loops do not do it. Empty where it is none of these.
-codegen::HostFunction native_function(HostCall& call, RunHost otherwise);
+codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise);
 
 /// The call that plans know under this number; null: there is none.
-HostCall* host_call_at(int64_t index);
+LibraryCall* library_call_at(int64_t index);
 /// The same function, of arguments that differ in no more than what the operands are?
-bool same_arguments(const HostCall& a, const HostCall& b);
+bool same_arguments(const LibraryCall& a, const LibraryCall& b);
 /// The number under which plans know the call.
-int64_t host_call_number(std::unique_ptr<HostCall> call);
+int64_t library_call_number(std::unique_ptr<LibraryCall> call);
 
 /// Finds out what each run of the call would find out again.
-void prepare(HostCall& call);
+void prepare(LibraryCall& call);
 /// Calls the function, with an object for each operand; null with an exception set where it raises.
-capture::Ref<> invoke(const HostCall& call, const std::vector<capture::Ref<>>& operands);
+capture::Ref<> invoke(const LibraryCall& call, const std::vector<capture::Ref<>>& operands);
 /// The wraps of the slots, in their order.
-std::vector<capture::Wrap> wraps_of(const HostCall& call);
+std::vector<capture::Wrap> wraps_of(const LibraryCall& call);
 
 /// An item of what a call gives, borrowed.
 inline PyObject* item_of(PyObject* items, Py_ssize_t i) {
@@ -92,16 +92,16 @@ void clear_error();
 /// Objects that are the same at each call, and that no function changes.
 bool is_immutable(PyObject* o);
 
-/// By the index of the host call; empty where the index is none of these.
-codegen::HostFunction numpy_host_function(int64_t index);
+/// By the index of the library call; empty where the index is none of these.
+codegen::LibraryFunction library_function(int64_t index);
 
 /// The arguments of such a call as Python has them, with an object for each operand.
-struct HostArguments {
+struct LibraryCallArguments {
   capture::Ref<> callable, args, keywords;  // a tuple, a dict
 };
 /// What the operands are: NdArray, NumpyScalar ...; nothing where the index is none of these.
-std::optional<std::vector<capture::Wrap>> host_operands(int64_t index);
+std::optional<std::vector<capture::Wrap>> library_call_operands(int64_t index);
 /// Null members with an exception set where memory ran out.
-HostArguments host_arguments(int64_t index, const std::vector<capture::Ref<>>& operands);
+LibraryCallArguments library_call_arguments(int64_t index, const std::vector<capture::Ref<>>& operands);
 
 }  // namespace framejit::ext

@@ -1,13 +1,13 @@
-// Host calls in files: see host_records.h.
-#include "ext/library_calls/host_records.h"
+// Library calls in files: see library_call_records.h.
+#include "ext/library_calls/library_call_records.h"
 
 #include <algorithm>
 #include <memory>
 #include <string_view>
 
 #include "capture/python_names.h"
+#include "ext/library_calls/library_call.h"
 #include "ext/library_calls/listed_functions.h"
-#include "ext/library_calls/numpy_host_call.h"
 #include "graph/pass.h"
 
 namespace framejit::ext {
@@ -63,21 +63,22 @@ bool read_piece(PyObject* record, Piece& out, int depth = 0) {
   return out.kind != Piece::Slice || out.items.size() == 3;
 }
 
-/// Is it what a host call may call?
+/// Is it what a library call may call?
 bool is_listed(PyObject* callable) {
-  if (is_host_function(callable)) return true;
+  if (is_library_function(callable)) return true;
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
   const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
   if (words && Py_IS_TYPE(callable, &PyMethodDescr_Type))
-    return reinterpret_cast<PyDescrObject*>(callable)->d_type == &PyArray_Type && is_host_method(words);
+    return reinterpret_cast<PyDescrObject*>(callable)->d_type == &PyArray_Type && is_library_method(words);
   static constexpr const char* kOperators[] = {
       "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_",
       "or_",     "xor", "neg", "pos", "abs",     "invert",   "lt",  "le",  "eq",     "ne",     "gt",     "ge"};
   const bool is_ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
-  for (const char* home : {"numpy", "operator", python_names::kHost}) {
-    const bool is_known = words && ((home[0] == 'n' && is_ufunc) || home == std::string_view(python_names::kHost) ||
-                                    std::any_of(std::begin(kOperators), std::end(kOperators),
-                                                [&](const char* known) { return std::string_view(known) == words; }));
+  for (const char* home : {"numpy", "operator", python_names::kLibraryFunctions}) {
+    const bool is_known =
+        words && ((home[0] == 'n' && is_ufunc) || home == std::string_view(python_names::kLibraryFunctions) ||
+                  std::any_of(std::begin(kOperators), std::end(kOperators),
+                              [&](const char* known) { return std::string_view(known) == words; }));
     Ref<> module = is_known ? Ref<>::steal(PyImport_ImportModule(home)) : Ref<>();
     Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), words)) : Ref<>();
     PyErr_Clear();
@@ -88,8 +89,8 @@ bool is_listed(PyObject* callable) {
 
 PyObject* field(PyObject* record, const char* name) { return PyDict_GetItemString(record, name); }
 
-std::unique_ptr<HostCall> read_call(PyObject* record) {
-  auto call = std::make_unique<HostCall>();
+std::unique_ptr<LibraryCall> read_call(PyObject* record) {
+  auto call = std::make_unique<LibraryCall>();
   if (!PyDict_Check(record)) return nullptr;
   for (const char* name :
        {"callable", "args", "keywords", "result", "through_view", "sequence", "count", "first", "item"})
@@ -102,7 +103,7 @@ std::unique_ptr<HostCall> read_call(PyObject* record) {
       static_cast<unsigned>(call->result) >= static_cast<unsigned>(Wrap::PyComplex))
     return nullptr;
   if (PyObject* first = field(record, "first"); first != Py_None) {
-    call->first = host_call_at(PyLong_AsLongLong(first));
+    call->first = library_call_at(PyLong_AsLongLong(first));
     if (!call->first || call->item >= call->first->count) return nullptr;
     return call;
   }
@@ -130,13 +131,13 @@ std::unique_ptr<HostCall> read_call(PyObject* record) {
 
 }  // namespace
 
-Ref<> host_call_record(int64_t index) {
-  const HostCall* found = host_call_at(index);
+Ref<> library_call_record(int64_t index) {
+  const LibraryCall* found = library_call_at(index);
   if (!found) {
     PyErr_SetString(PyExc_ValueError, "a custom operator");
     return {};
   }
-  const HostCall& call = *found;
+  const LibraryCall& call = *found;
   Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))),
         keywords = Ref<>::steal(PyDict_New());
   for (std::size_t i = 0; args && i < call.args.size(); ++i) {
@@ -148,8 +149,8 @@ Ref<> host_call_record(int64_t index) {
     Ref<> one = piece_record(piece);
     if (!one || !keywords || PyDict_SetItem(keywords.get(), name.get(), one.get()) < 0) return {};
   }
-  int64_t first = graph::kFirstRaisingHost;
-  while (call.first && host_call_at(first) != call.first) ++first;
+  int64_t first = graph::kFirstRaisingLibraryCall;
+  while (call.first && library_call_at(first) != call.first) ++first;
   Ref<> number = call.first ? Ref<>::steal(PyLong_FromLongLong(first)) : Ref<>::share(Py_None);
   if (!args || !keywords || !number) return {};
   auto or_none = [](PyObject* object) { return object ? object : Py_None; };
@@ -160,10 +161,10 @@ Ref<> host_call_record(int64_t index) {
       "item", call.item));
 }
 
-bool host_call_fits(int64_t index, const std::vector<graph::Type>& operands, const graph::Type& result) {
-  const HostCall* found = host_call_at(index);
+bool library_call_fits(int64_t index, const std::vector<graph::Type>& operands, const graph::Type& result) {
+  const LibraryCall* found = library_call_at(index);
   if (!found) return false;
-  const HostCall& call = *found;
+  const LibraryCall& call = *found;
   auto fits = [](Wrap wrap, const graph::Type& type) {
     const DType number = wrap == Wrap::PyFloat ? DType::F64 : wrap == Wrap::PyInt ? DType::I64 : DType::Bool;
     return wrap == Wrap::NdArray || (type.rank() == 0 && (wrap == Wrap::NumpyScalar || type.dtype == number));
@@ -174,9 +175,9 @@ bool host_call_fits(int64_t index, const std::vector<graph::Type>& operands, con
   return std::equal(wraps.begin(), wraps.end(), operands.begin(), operands.end(), fits);
 }
 
-std::optional<int64_t> host_call_from_record(PyObject* record) {
-  std::unique_ptr<HostCall> call = read_call(record);
-  if (call) return host_call_number(std::move(call));
+std::optional<int64_t> library_call_from_record(PyObject* record) {
+  std::unique_ptr<LibraryCall> call = read_call(record);
+  if (call) return library_call_number(std::move(call));
   PyErr_SetString(PyExc_ValueError, "a call that cannot be made");
   return std::nullopt;
 }

@@ -35,10 +35,10 @@ def test_a_listed_function_is_a_step_of_the_graph():
         return np.sort(x * 2.0, axis=0) + np.cumsum(x, axis=1)[::-1]
 
     marked = whole(function, lambda: (np.arange(12.0).reshape(3, 4),))
-    assert marked.graphs().count("host_call") == 2
-    before = fj.stats()["host_calls"]
+    assert marked.graphs().count("library_call") == 2
+    before = fj.stats()["library_calls"]
     marked(np.ones((3, 4)))
-    assert fj.stats()["host_calls"] == before + 2
+    assert fj.stats()["library_calls"] == before + 2
 
 
 def test_numbers_as_results_and_arguments():
@@ -82,7 +82,7 @@ def test_indices_out_of_bounds():
 
 
 @pytest.mark.parametrize("how", ["ignore", "warn", "raise"])
-def test_warnings_of_host_calls(how):
+def test_warnings_of_library_calls(how):
     def function(x):
         y = x + 1.0
         return np.cumsum(y * 1e308) + y, np.maximum.accumulate(y)
@@ -102,7 +102,7 @@ def test_writes_before_a_call_that_fails_are_taken_back():
     assert_same(function, lambda: (np.arange(4.0), np.eye(2)))
 
 
-def test_a_signal_in_a_host_call_is_not_lost(monkeypatch):
+def test_a_signal_in_a_library_call_is_not_lost(monkeypatch):
     monkeypatch.setattr(fj.config, "stress", "losing")
     fired = []
 
@@ -188,7 +188,7 @@ def test_masks_are_written_in_one_kernel():
 
     assert_same(function, lambda: (np.arange(10.0), np.full(10, 4.5)))
     marked = whole(masked, lambda: (np.arange(10.0), np.full(10, 4.5)))
-    assert "where" in marked.graphs() and "host_call" not in marked.graphs()
+    assert "where" in marked.graphs() and "library_call" not in marked.graphs()
 
 
 def test_where_computes_only_where():
@@ -214,7 +214,7 @@ def test_several_results_of_one_call():
 
     marked = whole(function, lambda: (np.linspace(-3.0, 5.0, 12).reshape(3, 4), np.linspace(0.3, 4.0, 12).reshape(3, 4)[:, ::-1]))
     graph = marked.graphs()
-    assert graph.count("host_call") == 8 and graph.count("host_call %x, %y") == 1
+    assert graph.count("library_call") == 8 and graph.count("library_call %x, %y") == 1
 
     for dtype in (np.float32, np.int32, np.uint8):
         marked = assert_same(lambda x, y: (*np.divmod(x, y), divmod(x, y)), lambda d=dtype: (np.arange(1, 9).astype(d), np.full(8, 3, d)))
@@ -360,24 +360,24 @@ def test_a_warning_that_the_calling_line_has_given_before(called, more):
     assert seen(marked) == expected
 
 
-def host_calls_of(marked, *args, calls=100):
-    before = fj.stats()["host_calls"]
+def library_calls_of(marked, *args, calls=100):
+    before = fj.stats()["library_calls"]
     for _ in range(calls):
         marked(*args)
-    return fj.stats()["host_calls"] - before
+    return fj.stats()["library_calls"] - before
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_nothing_but_host_calls_is_left_to_the_interpreter(fullgraph):
+def test_nothing_but_library_calls_is_left_to_the_interpreter(fullgraph):
     def function(x, y):
         return np.sort(x), np.argsort(y)
 
     x = np.array([3.0, 1.0, 2.0])
     with Events("perf") as events:
         marked = assert_same(function, lambda: (x, x), fullgraph=fullgraph)
-        assert host_calls_of(marked, x, x) == 2
+        assert library_calls_of(marked, x, x) == 2
     assert [record["what"] for record in events.records("perf")] == ["compiled", "demoted"]
-    assert marked.graphs().count("host_call") == 2  # as before
+    assert marked.graphs().count("library_call") == 2  # as before
     assert "left to the interpreter: it is mostly calls of NumPy's functions" in str(fj.explain(marked)(x, x))
     before = fj.stats()
     marked(x, x)
@@ -408,16 +408,16 @@ def test_nothing_but_host_calls_is_left_to_the_interpreter(fullgraph):
         ("fj.Tensor(np.sort(x))", True),
     ],
 )
-def test_what_is_saved_beside_host_calls(body, runs):
+def test_what_is_saved_beside_library_calls(body, runs):
     function = eval(f"lambda x: {body}", {"np": np, "fj": fj})
     marked, x = fj.jit(function), np.array([4.0, 1.0, 2.0])
     marked(x)
-    per_call = fj.stats()["host_calls"]
+    per_call = fj.stats()["library_calls"]
     marked(x)
-    per_call = fj.stats()["host_calls"] - per_call
+    per_call = fj.stats()["library_calls"] - per_call
     assert per_call >= 1
     marked(x), marked(x)
-    assert host_calls_of(marked, x) == (100 * per_call if runs else 0)
+    assert library_calls_of(marked, x) == (100 * per_call if runs else 0)
     assert np.array_equal(marked(x), function(x))
 
 
@@ -429,15 +429,15 @@ def test_other_arguments_of_what_is_left_to_the_interpreter():
         return y
 
     marked, x = fj.jit(function), np.array([3.0, 1.0, 2.0])
-    assert host_calls_of(marked, x, 0) == 4
-    assert host_calls_of(marked, x, 8) > 20  # there is another graph after some calls
+    assert library_calls_of(marked, x, 0) == 4
+    assert library_calls_of(marked, x, 8) > 20  # there is another graph after some calls
     assert len(marked.cache_entries()) == 2
-    assert host_calls_of(marked, x, 0) == 0
+    assert library_calls_of(marked, x, 0) == 0
     for n in (0, 8):
         assert np.array_equal(marked(x, n), function(x, n))
 
 
-def test_a_region_of_nothing_but_host_calls():
+def test_a_region_of_nothing_but_library_calls():
     def function(x, seen):
         y = np.sort(x)
         seen.append(id(y) % 1)
@@ -445,8 +445,8 @@ def test_a_region_of_nothing_but_host_calls():
         return ((y * 2.0 + x) / 3.0 - x) * x
 
     marked, x = fj.jit(function), np.array([3.0, 1.0, 2.0])
-    host_calls_of(marked, x, [])
-    assert host_calls_of(marked, x, []) == 0
+    library_calls_of(marked, x, [])
+    assert library_calls_of(marked, x, []) == 0
     report = marked._report()
     assert [bool(entry["demoted"]) for entry in report["entries"]] == [True, False]
     assert report["dormant_sites"] > 0
@@ -461,7 +461,7 @@ def test_code_marked_in_place_is_left_to_the_interpreter():
 
     x = np.array([3.0, 1.0, 2.0])
     with fj.mark(function):
-        assert host_calls_of(function, x) == 4
+        assert library_calls_of(function, x) == 4
 
 
 def test_a_gradient_is_not_left_to_the_interpreter():
@@ -470,7 +470,7 @@ def test_a_gradient_is_not_left_to_the_interpreter():
 
     gradient, x = fj.grad(lambda x: np.trace(function(x))), np.eye(2) * 2.0
     gradient(x)
-    assert host_calls_of(gradient, x, calls=10) >= 10
+    assert library_calls_of(gradient, x, calls=10) >= 10
 
 
 def test_the_same_call_of_the_same_operands_is_tried_out_once(monkeypatch):
@@ -497,7 +497,7 @@ def test_the_first_use_of_a_module_that_numpy_imports_late():
 def test_losing_regions_run_under_stress(monkeypatch):
     monkeypatch.setattr(fj.config, "stress", "losing")
     marked = fj.jit(lambda x: np.sort(x))
-    assert host_calls_of(marked, np.array([3.0, 1.0, 2.0])) == 100
+    assert library_calls_of(marked, np.array([3.0, 1.0, 2.0])) == 100
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "complex64", "int8", "bool"])

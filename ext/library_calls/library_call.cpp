@@ -1,4 +1,4 @@
-// Host calls as data, and their runs: see library_call_capture.h.
+// Library calls as data, and their runs: see library_call.h.
 #include <algorithm>
 #include <cfenv>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "capture/warnings.h"
 #include "ext/arrays/errstate.h"
-#include "ext/library_calls/numpy_host_call.h"
+#include "ext/library_calls/library_call.h"
 #include "graph/pass.h"
 #include "graph/support/check.h"
 
@@ -17,13 +17,13 @@ namespace framejit::ext {
 using capture::Ref;
 using capture::WarningsRaise;
 using capture::Wrap;
-using codegen::HostArray;
+using codegen::StridedArray;
 using graph::DType;
 
 namespace {
 
 // Custom operators are numbered from 0.
-constexpr int64_t kFirstIndex = graph::kFirstRaisingHost;
+constexpr int64_t kFirstIndex = graph::kFirstRaisingLibraryCall;
 
 bool same_pieces(const Piece& a, const Piece& b) {
   if (a.kind != b.kind || a.slot != b.slot || a.wrap != b.wrap || a.items.size() != b.items.size()) return false;
@@ -37,7 +37,7 @@ bool same_pieces(const Piece& a, const Piece& b) {
 
 }  // namespace
 
-bool same_arguments(const HostCall& a, const HostCall& b) {
+bool same_arguments(const LibraryCall& a, const LibraryCall& b) {
   return a.callable.get() == b.callable.get() &&
          std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
          std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(),
@@ -48,13 +48,13 @@ bool same_arguments(const HostCall& a, const HostCall& b) {
 
 namespace {
 
-bool same_calls(const HostCall& a, const HostCall& b) {
+bool same_calls(const LibraryCall& a, const LibraryCall& b) {
   return a.result == b.result && a.through_view == b.through_view && a.view == b.view && a.sequence == b.sequence &&
          a.count == b.count && a.first == b.first && a.item == b.item && same_arguments(a, b);
 }
 
-std::vector<std::unique_ptr<HostCall>>& calls() {
-  static auto* all = new std::vector<std::unique_ptr<HostCall>>;  // plans hold the pointers
+std::vector<std::unique_ptr<LibraryCall>>& calls() {
+  static auto* all = new std::vector<std::unique_ptr<LibraryCall>>;  // plans hold the pointers
   return *all;
 }
 
@@ -78,7 +78,7 @@ Ref<> build(const Piece& piece, const std::vector<Ref<>>& operands) {
 
 }  // namespace
 
-Ref<> invoke(const HostCall& call, const std::vector<Ref<>>& operands) {
+Ref<> invoke(const LibraryCall& call, const std::vector<Ref<>>& operands) {
   std::vector<Ref<>> held;  // what is built for this call alone
   std::vector<PyObject*> stack;
   stack.reserve(call.args.size() + call.keywords.size());
@@ -109,7 +109,7 @@ void collect(const Piece& piece, std::vector<Wrap>& wraps) {
 
 }  // namespace
 
-std::vector<Wrap> wraps_of(const HostCall& call) {
+std::vector<Wrap> wraps_of(const LibraryCall& call) {
   std::vector<Wrap> wraps;
   for (const Piece& piece : call.args) collect(piece, wraps);
   for (const auto& [name, piece] : call.keywords) collect(piece, wraps);
@@ -126,7 +126,7 @@ Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const in
 }
 
 /// The object that stands for an operand in memory.
-Ref<> as_object(const HostArray& a, Wrap wrap, int flags) {
+Ref<> as_object(const StridedArray& a, Wrap wrap, int flags) {
   switch (wrap) {
     case Wrap::NdArray: return array_over(a.dtype, a.shape, a.strides, a.data, flags);
     case Wrap::NumpyScalar: return Ref<>::steal(PyArray_Scalar(a.data, descr_of(a.dtype), nullptr));
@@ -153,7 +153,7 @@ PyArrayObject* shown_whole(PyArrayObject* array) {
 namespace {
 
 /// Its object as what the graph says the result is: written to `out`.
-bool take_result(PyObject* object, Wrap wrap, bool through_view, const HostArray& out) {
+bool take_result(PyObject* object, Wrap wrap, bool through_view, const StridedArray& out) {
   if (!object) return false;
   if (through_view) {
     if (!PyArray_CheckExact(object)) return false;
@@ -272,7 +272,7 @@ Given& given() {
 
 /// Does the call only move and compare elements, so that it neither sets a floating-point flag nor warns, and never
 /// writes to an operand?
-bool is_quiet(const HostCall& call) {
+bool is_quiet(const LibraryCall& call) {
   static const auto* const names = [] {
     auto* found = new std::vector<PyObject*>;
     for (const char* name : {"sort", "argsort", "partition", "argpartition", "lexsort", "argmin", "argmax",
@@ -286,7 +286,7 @@ bool is_quiet(const HostCall& call) {
 
 }  // namespace
 
-void prepare(HostCall& call) {
+void prepare(LibraryCall& call) {
   call.wraps = wraps_of(call);
   call.quiet = is_quiet(call);
   if (call.keywords.empty()) return;
@@ -298,8 +298,8 @@ void prepare(HostCall& call) {
 
 namespace {
 
-bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
-  const auto& call = *static_cast<const HostCall*>(context);
+bool run_library_call(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
+  const auto& call = *static_cast<const LibraryCall*>(context);
   const Gil gil;
   if (call.first) {
     const Ref<> items = given().get(arrays[0].data);
@@ -332,12 +332,12 @@ bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule 
 
 }  // namespace
 
-HostCall* host_call_at(int64_t index) {
+LibraryCall* library_call_at(int64_t index) {
   const int64_t at = index - kFirstIndex;
   return at < 0 || at >= static_cast<int64_t>(calls().size()) ? nullptr : calls()[static_cast<std::size_t>(at)].get();
 }
 
-int64_t host_call_number(std::unique_ptr<HostCall> call) {
+int64_t library_call_number(std::unique_ptr<LibraryCall> call) {
   const auto known =
       std::find_if(calls().begin(), calls().end(), [&](const auto& other) { return same_calls(*other, *call); });
   const int64_t index = kFirstIndex + (known - calls().begin());
@@ -345,23 +345,23 @@ int64_t host_call_number(std::unique_ptr<HostCall> call) {
   return index;
 }
 
-codegen::HostFunction numpy_host_function(int64_t index) {
-  HostCall* call = host_call_at(index);
+codegen::LibraryFunction library_function(int64_t index) {
+  LibraryCall* call = library_call_at(index);
   if (!call) return {};
-  if (const codegen::HostFunction native = native_function(*call, run_host); native.function) return native;
-  return {run_host, call};
+  if (const codegen::LibraryFunction native = native_function(*call, run_library_call); native.function) return native;
+  return {run_library_call, call};
 }
 
-std::optional<std::vector<Wrap>> host_operands(int64_t index) {
-  const HostCall* call = host_call_at(index);
+std::optional<std::vector<Wrap>> library_call_operands(int64_t index) {
+  const LibraryCall* call = library_call_at(index);
   if (!call || call->sequence || call->first) return std::nullopt;
   return wraps_of(*call);
 }
 
-HostArguments host_arguments(int64_t index, const std::vector<Ref<>>& operands) {
-  const HostCall& call = *host_call_at(index);
-  HostArguments out{call.callable, Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))),
-                    Ref<>::steal(PyDict_New())};
+LibraryCallArguments library_call_arguments(int64_t index, const std::vector<Ref<>>& operands) {
+  const LibraryCall& call = *library_call_at(index);
+  LibraryCallArguments out{call.callable, Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))),
+                           Ref<>::steal(PyDict_New())};
   for (std::size_t i = 0; out.args && i < call.args.size(); ++i) {
     Ref<> one = build(call.args[i], operands);
     if (!one) return {};

@@ -1,24 +1,24 @@
-// What framejit._traced._host_gradients says of a call, an expression of calls and operands, as host calls in the
+// What framejit._traced._library_gradients says of a call, an expression of calls and operands, as library calls in the
 // graph.
-#include "ext/frontends/host_gradients.h"
+#include "ext/frontends/library_gradients.h"
 
 #include "capture/python_names.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/promotion.h"
 #include "ext/frontends/numpy/library_call_capture.h"
-#include "ext/library_calls/numpy_host_call.h"
+#include "ext/library_calls/library_call.h"
 
 namespace framejit::ext {
 
 namespace {
 
-using graph::HostBackward;
+using graph::LibraryBackward;
 using graph::NoGradient;
 
-/// framejit._traced._host_gradients; borrowed, null with the error cleared.
+/// framejit._traced._library_gradients; borrowed, null with the error cleared.
 PyObject* rules() {
   static constinit capture::Once once;
-  PyObject* module = once.get([] { return PyImport_ImportModule(python_names::kHostGradients); });
+  PyObject* module = once.get([] { return PyImport_ImportModule(python_names::kLibraryGradients); });
   PyErr_Clear();
   return module;
 }
@@ -36,7 +36,7 @@ bool is_a(PyObject* object, const char* type) {
 
 class Expression {
  public:
-  Expression(Session& session, const HostBackward& at, const std::vector<Wrap>& wraps)
+  Expression(Session& session, const LibraryBackward& at, const std::vector<Wrap>& wraps)
       : session_(session), at_(at), wraps_(wraps) {}
 
   Captured<Value*> evaluate(PyObject* o) {
@@ -89,18 +89,18 @@ class Expression {
       FRAMEJIT_TRY(one, evaluate(value));
       keywords.emplace_back(PyUnicode_AsUTF8(key), one);
     }
-    return host_call(session_, function.get(), all->items, keywords);
+    return library_call(session_, function.get(), all->items, keywords);
   }
 
   Session& session_;
-  const HostBackward& at_;
+  const LibraryBackward& at_;
   const std::vector<Wrap>& wraps_;
 };
 
 std::string name_of(PyObject* callable) {
   Ref<> name = attribute(callable, "__name__");
   const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  return text ? text : "a host call";
+  return text ? text : "a library call";
 }
 
 Ref<> operand_object(std::size_t number) {
@@ -118,24 +118,26 @@ Captured<ValueId> like_operand(Session& session, ValueId id, ValueId operand) {
 }
 
 /// An operator as the call of its ufunc, which has been found: it was captured.
-HostArguments ufunc_arguments(Op op, std::span<const Ref<>> operands) {
-  HostArguments call{Ref<>::share(reinterpret_cast<PyObject*>(ufunc_of(op))),
-                     Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size()))), Ref<>::steal(PyDict_New())};
+LibraryCallArguments ufunc_arguments(Op op, std::span<const Ref<>> operands) {
+  LibraryCallArguments call{Ref<>::share(reinterpret_cast<PyObject*>(ufunc_of(op))),
+                            Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size()))),
+                            Ref<>::steal(PyDict_New())};
   for (std::size_t i = 0; call.args && i < operands.size(); ++i)
     PyTuple_SET_ITEM(call.args.get(), static_cast<Py_ssize_t>(i), Py_XNewRef(operands[i].get()));
   return call;
 }
 
-Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const HostBackward& at) {
+Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const LibraryBackward& at) {
   const graph::Node& node = session.graph().node(at.call);
   const std::vector<ValueId> inputs = node.inputs;
-  const bool is_call = node.op == Op::Host;
-  const auto wraps = is_call ? host_operands(node.index()) : std::vector<Wrap>(inputs.size(), Wrap::NdArray);
+  const bool is_call = node.op == Op::LibraryCall;
+  const auto wraps = is_call ? library_call_operands(node.index()) : std::vector<Wrap>(inputs.size(), Wrap::NdArray);
   const auto none = [&](std::string why) { return Unexpected<NoGradient>{{std::move(why), at.call}}; };
   if (!wraps || !rules()) return none("a custom_op");
   std::vector<Ref<>> handles;
   for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
-  const HostArguments call = is_call ? host_arguments(node.index(), handles) : ufunc_arguments(node.op, handles);
+  const LibraryCallArguments call =
+      is_call ? library_call_arguments(node.index(), handles) : ufunc_arguments(node.op, handles);
   if (!call.args || !call.keywords) {
     PyErr_Clear();
     return none("no memory");
@@ -163,12 +165,12 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Ho
 /// Functions of complex numbers, and products of vectors and matrices.
 std::optional<Op> same_as(Session& session, ValueId call) {
   const graph::Node& node = session.graph().node(call);
-  const auto wraps = host_operands(node.index());
+  const auto wraps = library_call_operands(node.index());
   const bool complex = graph::is_complex(node.type.dtype);
   if (!wraps || (!complex && node.type.dtype != DType::F32 && node.type.dtype != DType::F64)) return std::nullopt;
   std::vector<Ref<>> handles;
   for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
-  const HostArguments given = host_arguments(node.index(), handles);
+  const LibraryCallArguments given = library_call_arguments(node.index(), handles);
   PyErr_Clear();
   if (!given.args || !given.keywords || PyDict_GET_SIZE(given.keywords.get()) != 0) return std::nullopt;
   if (PyTuple_GET_SIZE(given.args.get()) != static_cast<Py_ssize_t>(handles.size())) return std::nullopt;
@@ -193,9 +195,9 @@ std::optional<Op> same_as(Session& session, ValueId call) {
 
 }  // namespace
 
-graph::HostGradients host_gradients(Session& session) {
+graph::LibraryGradients library_gradients(Session& session) {
   return {[&session](ValueId call) { return same_as(session, call); },
-          [&session](const HostBackward& at) { return cotangents(session, at); }};
+          [&session](const LibraryBackward& at) { return cotangents(session, at); }};
 }
 
 }  // namespace framejit::ext
