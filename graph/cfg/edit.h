@@ -27,6 +27,9 @@ class Names {
   std::vector<Id> of_;
 };
 
+/// Is the number at most that far from 0? Right for the least number too.
+inline bool is_within(int64_t number, int64_t most) { return -most <= number && number <= most; }
+
 void rename(Cfg& cfg, Names& names);
 
 /// Takes out the blocks that are not reached.

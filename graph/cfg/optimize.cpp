@@ -179,9 +179,9 @@ void associate(Cfg& cfg, Id id, Constants& constants) {
     for (const int i : {0, 1}) {
       if (n.args[i] == kNone) continue;
       const auto parts = split(n.args[i]);
-      if (!parts || std::abs(parts->second) > kFar) continue;
+      if (!parts || !is_within(parts->second, kFar)) continue;
       const int64_t displacement = n.imm + parts->second * (i == 0 ? 1 : n.scale);
-      if (std::abs(displacement) > kFar) continue;
+      if (!is_within(displacement, kFar)) continue;
       n.args[i] = parts->first;
       n.imm = displacement;
     }

@@ -124,7 +124,7 @@ class Version {
 
   std::optional<Bound> leaf(Id v) {
     if (cfg_.is_const(v)) {
-      if (std::abs(imm(v)) > kMostOffset) return std::nullopt;
+      if (!is_within(imm(v), kMostOffset)) return std::nullopt;
       return number(imm(v));
     }
     if (cfg_.at(v).type != Type::I64) return std::nullopt;
@@ -138,7 +138,7 @@ class Version {
     }
     // A value less a constant, such as what is left behind the first round.
     if (!cfg_.is_param[v] && (n.op == Op::Sub || n.op == Op::Add || n.op == Op::AddExact || n.op == Op::SubExact) &&
-        cfg_.is_const(n.args[1]) && std::abs(imm(n.args[1])) < (1 << 20)) {
+        cfg_.is_const(n.args[1]) && is_within(imm(n.args[1]), (1 << 20) - 1)) {
       const int64_t by = n.op == Op::Sub || n.op == Op::SubExact ? -imm(n.args[1]) : imm(n.args[1]);
       if (std::optional<Bound> inner = leaf(n.args[0])) return inner->plus += by, inner;
     }
@@ -148,7 +148,7 @@ class Version {
   }
 
   static std::optional<Bound> plus(std::optional<Bound> b, int64_t by) {
-    if (!b || std::abs(b->plus) > kMostOffset || std::abs(by) > kMostOffset) return std::nullopt;
+    if (!b || !is_within(b->plus, kMostOffset) || !is_within(by, kMostOffset)) return std::nullopt;
     b->plus += by;
     return b;
   }
@@ -169,7 +169,7 @@ class Version {
     if (!a || !by) return std::nullopt;
     if (by->base == kNone) {
       const int64_t f = by->plus;
-      if (f < 0 || f > (int64_t{1} << 20) || std::abs(a->plus) > (int64_t{1} << 32)) return std::nullopt;
+      if (f < 0 || f > (int64_t{1} << 20) || !is_within(a->plus, int64_t{1} << 32)) return std::nullopt;
       if (f == 0) return number(0);
       if (f == 1) return a;
       if (a->base == kNone) return number(a->plus * f);
@@ -178,7 +178,7 @@ class Version {
       return Bound{node(Op::Mul, a->base, constant(f)), a->plus * f, bits, false};
     }
     if (a->base == kNone && a->plus >= 0 && by->leaf && by->plus == 0) return product(by, a);
-    if (!by->leaf || by->plus != 0 || std::abs(a->plus) > (int64_t{1} << 20)) return std::nullopt;
+    if (!by->leaf || by->plus != 0 || !is_within(a->plus, int64_t{1} << 20)) return std::nullopt;
     const int bits = a->bits + 1 + by->bits;
     if (bits > kMostBits + 1) return std::nullopt;
     return Bound{node(Op::Mul, value(*a), by->base), 0, bits, false};
@@ -274,7 +274,7 @@ class Version {
     const bool adds = n.op == Op::Add || n.op == Op::AddExact;
     if (!adds && n.op != Op::Sub && n.op != Op::SubExact) return false;
     const bool is_exact = exact && (n.op == Op::AddExact || n.op == Op::SubExact);
-    if (cfg_.is_const(n.args[1]) && std::abs(imm(n.args[1])) < (1 << 20))
+    if (cfg_.is_const(n.args[1]) && is_within(imm(n.args[1]), (1 << 20) - 1))
       return add_steps(s, from, n.args[0], so_far + (adds ? imm(n.args[1]) : -imm(n.args[1])), by, is_exact, depth + 1);
     if (adds && !is_inside(n.args[1]) && by == kNone && so_far == 0)
       return add_steps(s, from, n.args[0], 0, n.args[1], is_exact, depth + 1);

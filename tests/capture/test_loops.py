@@ -35,6 +35,17 @@ def copies(args):
     return tuple(a.copy() if isinstance(a, (np.ndarray, list)) else a for a in args)
 
 
+def test_the_least_int_in_bounds():
+    def far_below(x, n, low=-(2**63)):
+        for i in range(n):
+            if i + -(2**63) >= low + n:
+                return i
+            x[i] += 1.0
+        return x[n + -(2**63)]
+
+    assert len(loops(compiled(far_below, np.zeros(40), 40))) == 1
+
+
 def test_variables_of_several_types_in_a_nest():
     def nearest(points, labels, centres):
         for i in range(points.shape[0]):
