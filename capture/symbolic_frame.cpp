@@ -72,7 +72,7 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
       // gradient to a tape.
       const std::size_t most =
           options.fullgraph || s.has_tape() ? options.most_nodes_of_loop() : (outermost ? 1 : 4) * options.unroll_nodes;
-      // What is known to come is taken to be half as long as what was.
+      // Each round that is left is assumed to add half as many nodes as one so far.
       const auto added = static_cast<double>(nodes - loop.nodes);
       const bool is_for = loop.rounds > 0 && view->instrs()[head].op == Opcode::ForIter;
       const auto rest = static_cast<double>(is_for ? std::max<int64_t>(0, rounds_left(peek(py::kIteratorSlots))) : 0);
