@@ -101,6 +101,7 @@ bool Executor::has_shared_names(const Value* v) const {
 }
 
 Captured<bool> Executor::attributes_are_apart() {
+  if (effects_.stores_names()) return true;  // reads since the first such store are seen by themselves
   for (const auto& [object, tracked] : tracked_)
     if (tracked.value->kind == ValueKind::Object && !has_own_dict(object)) return shared_names();
   return true;

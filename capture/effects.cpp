@@ -12,9 +12,12 @@ void Effects::append(PendingEffect effect) {
   Value* target = effect.target;
   const bool first = target && !target->changed;
   if (first) target->changed = true;
+  const bool names = effect.kind == Effect::Kind::StoreGlobal || (target && target->kind == ValueKind::Dict);
+  name_stores_ += names;
   log_.push_back(std::move(effect));
-  session_.record([this, target, first] {
+  session_.record([this, target, first, names] {
     if (first) target->changed = false;
+    name_stores_ -= names;
     log_.pop_back();
   });
 }
@@ -46,16 +49,8 @@ void Effects::remember_namespace(PyObject* dict) {
   session_.learn([this] { namespaces_.pop_back(); });
 }
 
-bool Effects::stores_names() const {
-  return std::any_of(log_.begin(), log_.end(), [](const PendingEffect& p) {
-    return p.kind == Effect::Kind::StoreGlobal || (p.target && p.target->kind == ValueKind::Dict);
-  });
-}
-
 bool Effects::stores_variables_of(PyObject* dict) const {
-  return std::any_of(log_.begin(), log_.end(), [dict](const PendingEffect& p) {
-    return p.kind == Effect::Kind::StoreGlobal && p.object.get() == dict;
-  });
+  return std::find(stored_namespaces_.begin(), stored_namespaces_.end(), dict) != stored_namespaces_.end();
 }
 
 void Effects::remember_global(PyObject* dict, PyObject* name, Value* value) {
@@ -72,6 +67,10 @@ void Effects::remember_global(PyObject* dict, PyObject* name, Value* value) {
 
 void Effects::store_global(PyObject* dict, PyObject* name, Value* value) {
   remember_global(dict, name, value);
+  if (!stores_variables_of(dict)) {
+    stored_namespaces_.push_back(dict);
+    session_.record([this] { stored_namespaces_.pop_back(); });
+  }
   append({Effect::Kind::StoreGlobal, nullptr, nullptr, value, Ref<>::share(dict), Ref<>::share(name), {}});
 }
 

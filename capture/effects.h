@@ -51,7 +51,7 @@ class Effects {
   void remember_namespace(PyObject* dict);
   const std::vector<PyObject*>& namespaces() const { return namespaces_; }
   /// Was a variable of a module, or an item of an existing dict, stored? To which dict variables were stored.
-  bool stores_names() const;
+  bool stores_names() const { return name_stores_ > 0; }
   bool stores_variables_of(PyObject* dict) const;
   void remember_global(PyObject* dict, PyObject* name, Value* value);
 
@@ -62,7 +62,8 @@ class Effects {
   Session& session_;
   std::vector<PendingEffect> log_;
   std::vector<GlobalSlot> globals_;
-  std::vector<PyObject*> namespaces_;
+  std::vector<PyObject*> namespaces_, stored_namespaces_;
+  uint32_t name_stores_ = 0;
 };
 
 }  // namespace framejit::capture

@@ -5,6 +5,7 @@ import types
 import warnings
 
 import numpy as np
+import pytest
 
 import framejit as fj
 from capture_support import capture
@@ -371,3 +372,47 @@ def test_a_dict_of_attributes_may_be_a_subclass():
         assert np.array_equal(jitted(m, X), X * 3.0)
     assert fj.stats()["graph_breaks"] == before["graph_breaks"]
     assert fj.stats()["internal_errors"] == before["internal_errors"]
+
+
+def add_item(m, d, x):
+    d.update(n=5.0)
+    return x * m.n
+
+
+def drop_item(m, d, x):
+    d.pop("n")
+    return x * getattr(m, "n", 9.0)
+
+
+def empty(m, d, x):
+    d.clear()
+    return x + 1.0, hasattr(m, "n")
+
+
+def drop_attribute(m, d, x):
+    del m.n
+    return x + 1.0, "n" in d
+
+
+def read_items(m, d, x):
+    m.n = 4.0
+    return x * d.get("n", 0.0), len(d), list(d)
+
+
+def store_in_a_loop(m, d, x):
+    for i in range(50):
+        m.n = m.n + i
+    return x * m.n, d["n"]
+
+
+@pytest.mark.parametrize("first", ["own", "shared"])
+@pytest.mark.parametrize("function", [add_item, drop_item, empty, drop_attribute, read_items, store_in_a_loop])
+def test_a_dict_argument_may_hold_the_attributes(function, first):
+    def outcome(called, kind):
+        m = Model()
+        d = m.__dict__ if kind == "shared" else {"n": 3}
+        return repr((called(m, d, X), vars(m), d))
+
+    jitted = fj.jit(function, capture_mode="bytecode")
+    for kind in (first, "own", "shared", "own", "shared"):
+        assert outcome(jitted, kind) == outcome(function, kind), kind
