@@ -39,7 +39,7 @@ struct LowerOptions {
   bool attribute = false;
   /// NumPy's inner loop for an operator on operands of a dtype; an empty NumpyLoop where there is none.
   std::function<NumpyLoop(graph::Op, graph::DType operand, graph::DType result)> numpy_loop;
-  /// What a library_call calls, by its index.
+  /// The function that a library_call calls, by its index.
   std::function<LibraryFunction(int64_t index)> library_function;
   /// Length at which the running NumPy cuts the run of a contiguous pairwise sum: 8192 up to 2.2, 0 (never) from 2.3.
   int64_t pairwise_cut = 0;

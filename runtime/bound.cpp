@@ -21,7 +21,7 @@ constexpr int64_t kTempAlignment = 64;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// What a library call is taken to cost at least: too little to release the GIL for.
+/// The least cost that is assumed of a library call: too little to release the GIL for.
 constexpr double kLibraryCallNanoseconds = 1e3;
 
 /// Longer steps are split by themselves, which evens out better than steps of different lengths beside each other.

@@ -428,7 +428,7 @@ bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
   if (limit) place.at_limit = std::move(failure);
   if (forced) {
     --place.made;
-    // What was just made may have started a collection, and the entry may be gone with what it was made for.
+    // Making the record may have started a garbage collection, which drops entries whose objects have died.
     const auto at = std::find(place.entries.begin(), place.entries.end(), last);
     if (at != place.entries.end()) retire(place, static_cast<std::size_t>(at - place.entries.begin()));
   }

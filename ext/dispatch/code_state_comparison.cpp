@@ -177,8 +177,8 @@ std::pair<uint32_t, uint32_t> CodeState::loop_around(uint32_t instr) {
   return loop;
 }
 
-/// What would pay for itself is compiled bit by bit too, so that the first calls end soon. A second entry does not
-/// wait: it is often the round of a loop whose first one came with what is in front of it.
+/// Entries that pay for themselves only after many runs are compiled over several calls, so that the first calls end
+/// soon. A second entry does not wait: it is often the round of a loop, after an entry for what is before the loop.
 bool CodeState::compiles_too_fast() {
   if (!compares()) return false;
   const std::shared_ptr<CodeState> owner = owner_.lock();

@@ -28,7 +28,7 @@ struct LibraryBackward {
   std::function<ValueId()> result;
 };
 
-/// What the graph cannot know of library calls.
+/// Facts about library calls that the graph does not have.
 struct LibraryGradients {
   /// The operator of the table that a call computes, if it is one: its row counts.
   std::function<std::optional<Op>(ValueId call)> same_as;
