@@ -350,11 +350,10 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
     if (getter != type_attr(base, kGetAttribute) && !is_partial(type)) return break_at(BreakId::ImpureAttribute, what);
     guard_lookup(v, getter, kGetAttribute);
   }
-  for (auto& [known_name, value] : v->attributes)
-    if (known_name == text) {
-      if (!value) return break_at(BreakId::WouldRaise, what);
-      return look(value);
-    }
+  if (auto* known = v->attributes.find(text)) {
+    if (!known->second) return break_at(BreakId::WouldRaise, what);
+    return look(known->second);
+  }
   if (!is_known) return break_at(BreakId::UnknownObject, what);
 
   PyObject* raw = type_attr(type, name);
@@ -372,15 +371,12 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
     if (raw &&
         Py_TYPE(raw)->tp_descr_get) {  // fetched again, the class's would come unbound where the instance has none
       if (own == raw) return break_at(BreakId::ImpureAttribute, what);
-      Guard g{};
-      g.kind = GuardKind::DistinctObject;
-      g.source = attr_source(v->source, name);
-      g.other = fixed_source(raw, class_text(v) + "." + text);
-      session_.add_guard(std::move(g));
+      SourceRef of_class = fixed_source(raw, class_text(v) + "." + text);
+      session_.add_guard(identity_guard(attr_source(v->source, name), std::move(of_class), false));
     }
     Value* value = lazy(own, attr_source(v->source, name));
-    v->attributes.emplace_back(text, value);
-    session_.learn([v] { v->attributes.pop_back(); });
+    v->attributes.append(text, value);
+    session_.learn([v] { v->attributes.drop_last(); });
     return look(value);
   }
   if (v->source) guard(GuardKind::HasNot, v->source, nullptr, name);
@@ -442,8 +438,8 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
     kept_.push_back(Ref<>::share(held.get()));
     session_.learn([this] { kept_.pop_back(); });
     Value* value = lazy(held.get(), attr_source(owner->source, name));
-    owner->attributes.emplace_back(text_of(name), value);
-    session_.learn([owner] { owner->attributes.pop_back(); });
+    owner->attributes.append(text_of(name), value);
+    session_.learn([owner] { owner->attributes.drop_last(); });
     return look(value);
   }
   FRAMEJIT_TRY(field, field_of(owner, raw));
@@ -609,8 +605,8 @@ Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
   if (v->kind == ValueKind::Object && PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) {
     if (has_shared_names(v)) return shared_names();
     PyTypeObject* type = class_of(*v);
-    bool stored = false;
-    for (const auto& [known_name, value] : v->attributes) stored = stored || (known_name == text && value);
+    const auto* known = v->attributes.find(text);
+    const bool stored = known && known->second;
     static PyObject* const kHook = interned("__getattr__");
     static PyObject* const kGetAttribute = interned("__getattribute__");
     PyObject* getter = type_attr(type, kGetAttribute);
@@ -726,27 +722,22 @@ bool Executor::stores_plainly(Value* v, PyObject* name) {
 Captured<bool> Executor::holds(Value* v, PyObject* name) {
   const std::string text = text_of(name);
   const SourceRef own_source = v->source ? attr_source(v->source, name) : nullptr;
-  const auto known_item =
-      std::find_if(v->attributes.begin(), v->attributes.end(), [&](const auto& each) { return each.first == text; });
-  Value* value = known_item != v->attributes.end() ? known_item->second : nullptr;
-  if (known_item == v->attributes.end()) {
+  const auto* known = v->attributes.find(text);
+  Value* value = known ? known->second : nullptr;
+  if (!known) {
     if (!v->source) return false;
     PyObject* own = instance_attr(v->object.get(), name);
     if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
     value = look(lazy(own, own_source));
-    v->attributes.emplace_back(text, value);
-    session_.learn([v] { v->attributes.pop_back(); });
+    v->attributes.append(text, value);
+    session_.learn([v] { v->attributes.drop_last(); });
   }
   if (!value) return false;
   // Where the class has one too, the source would give that in its place.
   PyObject* raw = v->source ? type_attr(class_of(*v), name) : nullptr;
   if (raw && !is_slot(raw) && value->source && same(*value->source, *own_source)) {
     if (instance_attr(v->object.get(), name) == raw) return break_at(BreakId::UserEffect, "deletion of an attribute");
-    Guard g{};
-    g.kind = GuardKind::DistinctObject;
-    g.source = own_source;
-    g.other = fixed_source(raw, class_text(v) + "." + text);
-    session_.add_guard(std::move(g));
+    session_.add_guard(identity_guard(own_source, fixed_source(raw, class_text(v) + "." + text), false));
   }
   return true;
 }

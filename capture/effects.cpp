@@ -2,6 +2,7 @@
 #include "capture/effects.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
@@ -24,22 +25,26 @@ void Effects::append(PendingEffect effect) {
 
 void Effects::store_attr(Value* object, PyObject* name, Value* value) {
   const std::string text = text_of(name);
-  for (std::size_t i = 0; i < object->attributes.size(); ++i)
-    if (object->attributes[i].first == text) {
-      Value* before = object->attributes[i].second;
-      object->attributes[i].second = value;
-      session_.record([object, i, before] { object->attributes[i].second = before; });
-      append({Effect::Kind::StoreAttr, object, nullptr, value, {}, Ref<>::share(name), {}});
-      return;
-    }
-  object->attributes.emplace_back(text, value);
-  session_.record([object] { object->attributes.pop_back(); });
+  if (auto* known = object->attributes.find(text)) {
+    Value* before = std::exchange(known->second, value);
+    session_.record([object, text, before] { object->attributes.find(text)->second = before; });
+  } else {
+    object->attributes.append(text, value);
+    session_.record([object] { object->attributes.drop_last(); });
+  }
   append({Effect::Kind::StoreAttr, object, nullptr, value, {}, Ref<>::share(name), {}});
 }
 
+std::size_t Effects::global_hash(PyObject* dict, PyObject* name) {
+  return reinterpret_cast<std::size_t>(dict) * 1000003 + key_hash(name);
+}
+
 const GlobalSlot* Effects::global(PyObject* dict, PyObject* name) const {
-  for (const GlobalSlot& slot : globals_)
+  const auto [first, last] = global_index_.equal_range(global_hash(dict, name));
+  for (auto at = first; at != last; ++at) {
+    const GlobalSlot& slot = globals_[at->second];
     if (slot.dict == dict && same_key(slot.key, name)) return &slot;
+  }
   return nullptr;
 }
 
@@ -54,15 +59,19 @@ bool Effects::stores_variables_of(PyObject* dict) const {
 }
 
 void Effects::remember_global(PyObject* dict, PyObject* name, Value* value) {
-  for (std::size_t i = 0; i < globals_.size(); ++i)
-    if (globals_[i].dict == dict && same_key(globals_[i].key, name)) {
-      Value* before = globals_[i].value;
-      globals_[i].value = value;
-      session_.learn([this, i, before] { globals_[i].value = before; });
-      return;
-    }
+  if (const GlobalSlot* known = global(dict, name)) {
+    const auto i = static_cast<std::size_t>(known - globals_.data());
+    Value* before = globals_[i].value;
+    globals_[i].value = value;
+    session_.learn([this, i, before] { globals_[i].value = before; });
+    return;
+  }
+  const auto at = global_index_.emplace(global_hash(dict, name), globals_.size());
   globals_.push_back({dict, name, value});
-  session_.learn([this] { globals_.pop_back(); });
+  session_.learn([this, at] {
+    global_index_.erase(at);
+    globals_.pop_back();
+  });
 }
 
 void Effects::store_global(PyObject* dict, PyObject* name, Value* value) {

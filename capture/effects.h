@@ -2,6 +2,7 @@
 // graph.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "capture/region.h"
@@ -61,7 +62,9 @@ class Effects {
   void append(PendingEffect effect);
   Session& session_;
   std::vector<PendingEffect> log_;
+  static std::size_t global_hash(PyObject* dict, PyObject* name);
   std::vector<GlobalSlot> globals_;
+  std::unordered_multimap<std::size_t, std::size_t> global_index_;  // global_hash(): place in globals_
   std::vector<PyObject*> namespaces_, stored_namespaces_;
   uint32_t name_stores_ = 0;
 };

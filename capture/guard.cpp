@@ -1,6 +1,9 @@
 // Guards as Python expressions.
 #include "capture/guard.h"
 
+#include <algorithm>
+#include <span>
+
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -51,7 +54,38 @@ std::string relation_text(const graph::DimGuard& g) {
   return g.left.str() + op + g.right.str();
 }
 
+std::string list_text(std::span<const SourceRef> sources) {
+  constexpr std::size_t kShown = 3;
+  std::string out;
+  for (const SourceRef& s : sources.first(std::min(sources.size(), kShown)))
+    out += (out.empty() ? "" : ", ") + s->str();
+  return sources.size() <= kShown ? out : out + " and " + std::to_string(sources.size() - kShown) + " more";
+}
+
+/// "a is distinct from b, c"; "a, b share no memory with one another and with c, d".
+std::string apart_text(const Guard& g, const std::string& verb, const std::string& preposition) {
+  const auto count = static_cast<std::size_t>(g.number);
+  const std::span<const SourceRef> several = g.several;
+  std::string out = list_text(several.first(count)) + " " + verb + " ";
+  if (count > 1) out += preposition + " one another";
+  if (count == several.size()) return out;
+  return out + (count > 1 ? " and " : "") + preposition + " " + list_text(several.subspan(count));
+}
+
 }  // namespace
+
+Guard identity_guard(SourceRef a, SourceRef b, bool same) {
+  Guard g{};
+  g.kind = same ? GuardKind::SameObject : GuardKind::Distinct;
+  if (same) {
+    g.source = std::move(a);
+    g.other = std::move(b);
+  } else {
+    g.several = {std::move(a), std::move(b)};
+    g.number = 1;
+  }
+  return g;
+}
 
 std::string Guard::str() const {
   const std::string x = source ? source->str() : std::string();
@@ -84,9 +118,13 @@ std::string Guard::str() const {
     }
     case GuardKind::Code: return x + ".__code__ is the code of " + (reason.empty() ? x : reason);
     case GuardKind::DimRelation: return shown.empty() ? relation_text(dim) : shown;
-    case GuardKind::Disjoint: return "not may_share_memory(" + x + ", " + other->str() + ")";
+    case GuardKind::Disjoint:
+      if (several.size() == 2) return "not may_share_memory(" + several[0]->str() + ", " + several[1]->str() + ")";
+      return apart_text(*this, number > 1 ? "share no memory" : "shares no memory", "with");
     case GuardKind::SameObject: return x + " is " + other->str();
-    case GuardKind::DistinctObject: return x + " is not " + other->str();
+    case GuardKind::Distinct:
+      if (several.size() == 2) return several[0]->str() + " is not " + several[1]->str();
+      return apart_text(*this, number > 1 ? "are distinct" : "is distinct", "from");
     case GuardKind::OwnDict: return x + ".__dict__ is not shared";
     case GuardKind::Registrations: return "abc.get_cache_token() == " + std::to_string(number);
   }
@@ -100,6 +138,7 @@ std::string Guard::about() const {
       if (!side->is_const()) out += " " + side->str();
   if (key) out += " " + text_of(key.get());
   if (other) out += " " + other->str();
+  for (const SourceRef& each : several) out += " " + each->str();
   return out;
 }
 

@@ -53,10 +53,10 @@ enum class GuardKind : uint8_t {
              // number is 1: on the MRO of the type that source is
   Mro,       // the MRO of the class that source is: the `parts` of source
   Code,      // exact function whose __code__ is object and whose __globals__ is key
-  DimRelation,  // relation between bound symbols
-  Disjoint,     // memory of arrays `source` and `other` does not overlap
-  SameObject,   // source is other (true at capture); DistinctObject: is not
-  DistinctObject,
+  DimRelation,    // relation between bound symbols
+  Disjoint,       // of the arrays `several`, the memory of each of the first `number` overlaps that of no other
+  SameObject,     // source is other (true at capture)
+  Distinct,       // of the objects `several`, each of the first `number` is none of the others
   OwnDict,        // the dict of source's attributes, if there is one, is held by no other object
   Registrations,  // no class was registered with an abstract one since: their number is `number`
                   // (capture/py/abstract.h)
@@ -64,8 +64,9 @@ enum class GuardKind : uint8_t {
 
 struct Guard {
   GuardKind kind;
-  SourceRef source;
+  SourceRef source;  // none: the guard is about `several`, or about no object
   SourceRef other;
+  std::vector<SourceRef> several;
   Ref<> object;
   Ref<> key;
   int64_t number = 0;
@@ -78,5 +79,8 @@ struct Guard {
   std::string str() const;    // x.shape[0] == 64
   std::string about() const;  // what it looks at, whatever it expects there
 };
+
+/// Is the object at `a` the one at `b`, as `same` says?
+Guard identity_guard(SourceRef a, SourceRef b, bool same);
 
 }  // namespace framejit::capture

@@ -4,6 +4,7 @@
 // under "args"; they are never made again at an exit (a traceback belongs to them), so a region ends before they appear
 // or after they are gone.
 #include <iterator>
+#include <utility>
 
 #include "capture/builtins.h"
 #include "capture/py/instance.h"
@@ -45,23 +46,23 @@ Unexpected<Break> not_made(PyTypeObject* type) {
 bool is_exception(const Value& v) { return v.is_made() && PyType_IsSubtype(class_of(v), exception_base()); }
 
 void Executor::set_attribute(Value* made, const std::string& name, Value* value) {
-  auto& held = made->attributes;
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    if (held[i].first != name) continue;
-    session_.record(made, [made, before = held] { made->attributes = before; });
-    if (value) held[i].second = value;
-    else held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
-    return;
+  Attributes& held = made->attributes;
+  if (auto* known = held.find(name); known && value) {
+    Value* before = std::exchange(known->second, value);
+    session_.record(made, [made, name, before] { made->attributes.find(name)->second = before; });
+  } else if (known) {
+    const std::size_t at = held.place_of(known);
+    session_.record(made, [made, at, before = *known] { made->attributes.insert(at, before); });
+    held.erase(at);
+  } else if (value) {
+    held.append(name, value);
+    session_.record(made, [made] { made->attributes.drop_last(); });
   }
-  if (!value) return;
-  held.emplace_back(name, value);
-  session_.record(made, [made] { made->attributes.pop_back(); });
 }
 
 Value* Executor::attribute(const Value* made, const std::string& name) {
-  for (const auto& [known_name, value] : made->attributes)
-    if (known_name == name) return value;
-  return nullptr;
+  const auto* known = made->attributes.find(name);
+  return known ? known->second : nullptr;
 }
 
 Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords) {

@@ -2,6 +2,7 @@
 #include "capture/region.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 #include "capture/py/cpython/facts.h"
@@ -282,27 +283,37 @@ void RegionBuilder::add_effects() {
 // Objects that were two at capture must be two again where one of them changes: a store through one name would be seen
 // through the other.
 void RegionBuilder::keep_apart() {
-  std::vector<Value*> changed;
+  std::vector<const Value*> changed, all;
+  std::unordered_set<const Value*> is_changed;
   for (const PendingEffect& p : x_.effects().log())
-    if (p.target && std::find(changed.begin(), changed.end(), p.target) == changed.end()) changed.push_back(p.target);
-  std::vector<const Value*> all;
+    if (p.target && is_changed.insert(p.target).second) changed.push_back(p.target);
   for (const auto& [object, tracked] : x_.tracked()) all.push_back(tracked.value);
   std::sort(all.begin(), all.end(), [](const Value* a, const Value* b) { return a->source->str() < b->source->str(); });
-  for (std::size_t i = 0; i < changed.size(); ++i) {
-    const Value* c = changed[i];
-    for (const Value* other : all) {
-      if (other == c || other->kind != c->kind) continue;
-      const auto earlier = std::find(changed.begin(), changed.end(), other);
-      if (earlier < changed.begin() + static_cast<std::ptrdiff_t>(i)) continue;  // that pair is done
-      if (c->kind == ValueKind::Object && Py_TYPE(c->object.get()) != Py_TYPE(other->object.get())) continue;
-      // Cells of one frame, and of one function, are made apart.
-      if (c->kind == ValueKind::Cell && c->source->kind == other->source->kind) continue;
-      Guard g{};
-      g.kind = GuardKind::DistinctObject;
-      g.source = c->source;
-      g.other = other->source;
-      s_.add_guard(std::move(g));
-    }
+  // Only objects of one type can be one.
+  using Sort = std::pair<ValueKind, PyTypeObject*>;
+  const auto sort_of = [](const Value* v) {
+    return Sort(v->kind, v->kind == ValueKind::Object ? Py_TYPE(v->object.get()) : nullptr);
+  };
+  std::vector<Sort> sorts;  // in the order of their first changes
+  std::map<Sort, std::vector<const Value*>> changed_of, others_of;
+  for (const Value* v : changed) {
+    if (!changed_of.contains(sort_of(v))) sorts.push_back(sort_of(v));
+    changed_of[sort_of(v)].push_back(v);
+  }
+  for (const Value* v : all)
+    if (!is_changed.contains(v)) others_of[sort_of(v)].push_back(v);
+  for (const Sort& sort : sorts) {
+    std::vector<const Value*> several = changed_of[sort];
+    Guard g{};
+    g.kind = GuardKind::Distinct;
+    g.number = static_cast<int64_t>(several.size());
+    several.insert(several.end(), others_of[sort].begin(), others_of[sort].end());
+    for (const Value* v : several) g.several.push_back(v->source);
+    // Cells of one frame, and of one function, are made apart.
+    const bool made_apart = sort.first == ValueKind::Cell && std::all_of(several.begin(), several.end(), [&](auto v) {
+                              return v->source->kind == several[0]->source->kind;
+                            });
+    if (several.size() > 1 && !made_apart) s_.add_guard(std::move(g));
   }
   // Attributes, variables and items that are stored, and what is looked up by another way, are not in one dict.
   const Effects& effects = x_.effects();
@@ -311,17 +322,12 @@ void RegionBuilder::keep_apart() {
     if (has_instance_dict(Py_TYPE(o)) && has_own_dict(o))  // otherwise no attribute was looked at
       x_.guard(GuardKind::OwnDict, object->source);
   };
-  for (const Value* each : effects.stores_names() ? all : std::vector<const Value*>(changed.begin(), changed.end()))
+  for (const Value* each : effects.stores_names() ? all : changed)
     if (each->kind == ValueKind::Object) own(each);
   for (const Value* dict : all)
     for (PyObject* variables : effects.namespaces())
-      if (dict->kind == ValueKind::Dict && (dict->changed || effects.stores_variables_of(variables))) {
-        Guard g{};
-        g.kind = GuardKind::DistinctObject;
-        g.source = dict->source;
-        g.other = fixed_source(variables, "globals()");
-        s_.add_guard(std::move(g));
-      }
+      if (dict->kind == ValueKind::Dict && (dict->changed || effects.stores_variables_of(variables)))
+        s_.add_guard(identity_guard(dict->source, fixed_source(variables, "globals()"), false));
 }
 
 bool RegionBuilder::build_truth(graph::ValueId truth) {
@@ -329,6 +335,7 @@ bool RegionBuilder::build_truth(graph::ValueId truth) {
   if (!graph) return false;
   graph::GraphBuilder builder(*graph);
   graph->set_results({builder.copy(truth, 'C')});  // it may be a view of what is written later
+  s_.keep_memory_apart();
   region_.graph = std::make_unique<graph::Graph>(std::move(*graph));
   region_.guards = s_.guards_;
   region_.inputs = s_.inputs_;
@@ -379,6 +386,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   }
   add_effects();
   keep_apart();
+  s_.keep_memory_apart();
   // The strides of a view without elements are NumPy's to choose.
   graph::ShapeEnv& shapes = s_.graph().shapes();
   for (const graph::ValueId v : results_)

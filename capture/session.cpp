@@ -45,8 +45,13 @@ std::size_t input_key(PyObject* object, const Source& source, Wrap wrap) {
 }
 
 std::size_t guard_hash(const Guard& g) {
-  const std::size_t hash = static_cast<std::size_t>(g.kind) + reinterpret_cast<std::size_t>(g.object.get());
-  return g.source ? hash * 1000003 + hash_of(*g.source) : hash;
+  std::size_t hash = static_cast<std::size_t>(g.kind) + reinterpret_cast<std::size_t>(g.object.get());
+  hash = hash * 1000003 + key_hash(g.key.get());
+  if (g.kind == GuardKind::DimRelation) hash = hash * 1000003 + (g.dim.left.hash() * 31 ^ g.dim.right.hash());
+  for (const SourceRef& each : {g.source, g.other})
+    if (each) hash = hash * 1000003 + hash_of(*each);
+  for (const SourceRef& each : g.several) hash = hash * 1000003 + hash_of(*each);
+  return hash;
 }
 
 }  // namespace
@@ -155,13 +160,7 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
     const bool equal_source = same_source(inputs_[i].source, source);
     // Numbers and scalars are immutable: only arrays are one thing behind two names.
     if (by_identity(spec.wrap) ? input_objects_[i] != object : !equal_source) continue;
-    if (!equal_source) {
-      Guard g{};
-      g.kind = GuardKind::SameObject;
-      g.source = source;
-      g.other = inputs_[i].source;
-      add_guard(std::move(g));
-    }
+    if (!equal_source) add_guard(identity_guard(source, inputs_[i].source, true));
     return input_values_[i];
   }
   graph::Type type;
@@ -203,6 +202,7 @@ void Session::add_guard(Guard guard) {
     const Guard& g = guards_[it->second];
     if (g.kind == guard.kind && g.object.get() == guard.object.get() && g.number == guard.number &&
         same_source(g.source, guard.source) && same_source(g.other, guard.other) &&
+        std::equal(g.several.begin(), g.several.end(), guard.several.begin(), guard.several.end(), same_source) &&
         same_key(g.key.get(), guard.key.get()) && g.kind != GuardKind::Array && g.kind != GuardKind::IntSymbol &&
         (g.kind != GuardKind::DimRelation || same_dim_guard(g.dim, guard.dim)))
       return;
@@ -213,14 +213,21 @@ void Session::add_guard(Guard guard) {
 }
 
 bool Session::overlaps(std::size_t written, std::size_t other) {
-  std::optional<Extent> a = extent_of(input_objects_[written]), b = extent_of(input_objects_[other]);
-  if (!a || !b || a->overlaps(*b)) return true;
+  for (std::size_t i = extents_.size(); i < inputs_.size(); ++i)
+    extents_.push_back(by_identity(inputs_[i].spec.wrap) ? extent_of(input_objects_[i]) : std::nullopt);
+  const std::optional<Extent>&a = extents_[written], &b = extents_[other];
+  return !a || !b || a->overlaps(*b);
+}
+
+void Session::keep_memory_apart() {
+  if (written_.empty()) return;
   Guard g{};
   g.kind = GuardKind::Disjoint;
-  g.source = inputs_[written].source;
-  g.other = inputs_[other].source;
-  add_guard(std::move(g));
-  return false;
+  g.number = static_cast<int64_t>(written_.size());
+  for (const std::size_t i : written_) g.several.push_back(inputs_[i].source);
+  for (const Input& in : inputs_)
+    if (by_identity(in.spec.wrap) && !in.spec.writeable) g.several.push_back(in.source);
+  if (g.several.size() > 1) add_guard(std::move(g));
 }
 
 Captured<bool> Session::check_nodes() {
@@ -268,10 +275,9 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
                     "a few items of a large array, at a place that is known at run time only");
   if (is_shared(root) || graph_->node(root).op == graph::Op::Carried)
     return break_at(BreakId::OverlappingMemory, "a write of what a branch chose, or of what a loop carries");
-  std::size_t i = 0;
-  while (i < inputs_.size() && input_values_[i]->id != root) ++i;
-  if (i == inputs_.size()) return true;  // memory that the graph made
-  if (std::find(written_.begin(), written_.end(), i) != written_.end()) return true;
+  if (graph_->node(root).op != graph::Op::Param) return true;  // memory that the graph made
+  const auto i = static_cast<std::size_t>(graph_->node(root).index());
+  if (inputs_[i].spec.writeable) return true;  // it is written already
   if (!by_identity(inputs_[i].spec.wrap)) return break_at(BreakId::UnsupportedArgument, "write into a scalar");
   std::optional<Extent> extent = extent_of(input_objects_[i]);
   if (!extent) return break_at(BreakId::UnsupportedArray, "memory that cannot be examined");
@@ -437,6 +443,7 @@ void Session::rollback(const Mark& m) {
   }
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(m.inputs), inputs_.end());
   input_objects_.resize(m.inputs);
+  extents_.resize(std::min(extents_.size(), m.inputs));
   input_values_.resize(m.inputs);
   overlap_ = m.overlap;
   too_deep_ = false;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 
 #include "capture/break.h"
 #include "capture/guard.h"
+#include "capture/py/extent.h"
 #include "capture/value.h"
 #include "graph/builder.h"
 
@@ -82,8 +84,10 @@ class Session {
   const std::vector<Guard>& guards() const { return guards_; }
   const std::vector<Input>& inputs() const { return inputs_; }
 
-  /// A param is about to be written: guards that it is writeable and that no other array input overlaps it.
+  /// A param is about to be written: guards that it is writeable, and breaks where another array input overlaps it.
   Captured<bool> prepare_write(graph::ValueId dst);
+  /// Guards that this stays so. Called when all inputs are known.
+  void keep_memory_apart();
 
   /// What NumPy lets a program do to an array that it has just been given.
   void set_writing(graph::ValueId v, Writing writing);
@@ -191,10 +195,11 @@ class Session {
   std::unordered_set<std::string> input_names_;
   std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
   std::vector<Value*> input_values_;
-  std::vector<std::size_t> written_;  // inputs that the graph writes
-  std::size_t checked_ = 0;           // nodes
-  bool overlap_ = false;              // an input read after a write shares its memory
-  std::size_t dim_guards_ = 0;        // how many of the ShapeEnv's guards are in guards_
+  std::vector<std::optional<Extent>> extents_;  // of the first inputs, as many as a write has asked for
+  std::vector<std::size_t> written_;            // inputs that the graph writes
+  std::size_t checked_ = 0;                     // nodes
+  bool overlap_ = false;                        // an input read after a write shares its memory
+  std::size_t dim_guards_ = 0;                  // how many of the ShapeEnv's guards are in guards_
   std::vector<graph::ValueId> stops_;
   struct Undo {
     std::function<void()> revert;

@@ -55,8 +55,7 @@ bool same(const Source& a, const Source& b) {
 std::size_t hash_of(const Source& s) {
   std::size_t hash = static_cast<std::size_t>(s.kind) * 31 + static_cast<std::size_t>(s.index);
   hash = hash * 1000003 + reinterpret_cast<std::size_t>(s.object.get());
-  if (s.key && (PyUnicode_CheckExact(s.key.get()) || PyLong_CheckExact(s.key.get())))  // other keys are few
-    hash = hash * 1000003 + static_cast<std::size_t>(PyObject_Hash(s.key.get()));
+  hash = hash * 1000003 + key_hash(s.key.get());
   return s.base ? hash * 1000003 + hash_of(*s.base) : hash;
 }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -61,10 +62,57 @@ enum class ValueKind : uint8_t {
 };
 
 /// Finds the keys of a Dict among its items without a search.
+struct Value;
+
 struct KeyIndex {
   Ref<> places;  // a dict: key -> the number of its pair, or of a later one where pairs before it were deleted
   std::size_t covered = 0;  // so many pairs are in it
   bool all_plain = false;   // of an existing dict: no lookup in it runs code
+};
+
+/// Names and what they are bound to, in the order of their first appearance. Null: unbound.
+class Attributes {
+ public:
+  using Item = std::pair<std::string, Value*>;
+
+  Item* find(const std::string& name) { return const_cast<Item*>(std::as_const(*this).find(name)); }
+  const Item* find(const std::string& name) const {
+    if (items_.size() <= kFew) {
+      const auto at = std::find_if(items_.begin(), items_.end(), [&](const Item& each) { return each.first == name; });
+      return at == items_.end() ? nullptr : &*at;
+    }
+    if (!index_) {
+      index_ = std::make_unique<std::unordered_map<std::string, std::size_t>>();
+      for (std::size_t i = 0; i < items_.size(); ++i) index_->emplace(items_[i].first, i);
+    }
+    const auto at = index_->find(name);
+    return at == index_->end() ? nullptr : &items_[at->second];
+  }
+  void append(std::string name, Value* value) {
+    if (index_) index_->emplace(name, items_.size());
+    items_.emplace_back(std::move(name), value);
+  }
+  void drop_last() {
+    if (index_) index_->erase(items_.back().first);
+    items_.pop_back();
+  }
+  void erase(std::size_t at) {
+    index_.reset();
+    items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  void insert(std::size_t at, Item item) {
+    index_.reset();
+    items_.insert(items_.begin() + static_cast<std::ptrdiff_t>(at), std::move(item));
+  }
+  std::size_t place_of(const Item* item) const { return static_cast<std::size_t>(item - items_.data()); }
+  bool empty() const { return items_.empty(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ private:
+  static constexpr std::size_t kFew = 8;
+  std::vector<Item> items_;
+  mutable std::unique_ptr<std::unordered_map<std::string, std::size_t>> index_;  // made when there are many
 };
 
 struct Value {
@@ -88,8 +136,8 @@ struct Value {
   uint32_t number = 0;     // Values are numbered as they are made
   bool weak = false;       // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
   Ref<> extra;             // Function: code object and the like; owned by the handlers
-  std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes
-  std::unique_ptr<KeyIndex> key_index;                     // Dict: made when there are many keys
+  Attributes attributes;   // Function, Object: tracked attributes
+  std::unique_ptr<KeyIndex> key_index;  // Dict: made when there are many keys
 
   bool is_constant() const { return kind == ValueKind::Constant; }
   bool is_none() const { return is_constant() && object.get() == Py_None; }

@@ -16,11 +16,7 @@ void LoopTranslator::keep_apart(const Value* from, const std::string& name,
   for (const auto& [value, its_name] : others) {
     if (value == from || its_name != name) continue;
     if (value->object.get() == from->object.get()) throw NotCompiled{"attributes of an object with two names"};
-    Guard g{};
-    g.kind = GuardKind::DistinctObject;
-    g.source = from->source;
-    g.other = value->source;
-    session_.add_guard(std::move(g));
+    session_.add_guard(identity_guard(from->source, value->source, false));
   }
 }
 

@@ -163,4 +163,9 @@ bool has_long_int(PyObject* o) {
 
 bool same_key(PyObject* a, PyObject* b) { return a == b || (a && b && is_plain(a) && same_plain(a, b)); }
 
+std::size_t key_hash(PyObject* key) {
+  const bool told = key && (PyUnicode_CheckExact(key) || PyLong_CheckExact(key));
+  return told ? static_cast<std::size_t>(PyObject_Hash(key)) : 0;
+}
+
 }  // namespace framejit::capture

@@ -23,6 +23,8 @@ bool is_union(PyObject* object);
 bool same_plain(PyObject* a, PyObject* b);
 /// Keys of sources and guards: identical, or equal plain objects.
 bool same_key(PyObject* a, PyObject* b);
+/// Equal for keys that are the same. 0 for all but exact str and int: other keys are few.
+std::size_t key_hash(PyObject* key);
 /// May a plain object differ from itself, or have such an item?
 bool has_nan(PyObject* plain);
 /// Is there an int in this plain object for whose text sys.set_int_max_str_digits() has a say?

@@ -63,12 +63,31 @@ bool mro_is(PyObject* type, const capture::Source& source) {
                     [](const capture::Ref<>& part, const PyObject* cls) { return part.get() == cls; });
 }
 
-bool overlap(PyObject* a, PyObject* b) {
-  uintptr_t a_low, a_high, b_low, b_high;
-  // Their Array guards were tested: they are ndarrays or Tensors.
-  memory_bounds(as_ndarray(is_tensor(a) ? tensor_array(a) : a), a_low, a_high);
-  memory_bounds(as_ndarray(is_tensor(b) ? tensor_array(b) : b), b_low, b_high);
-  return a_low < b_high && b_low < a_high;
+bool are_distinct(const ApartTest& test) {
+  std::vector<PyObject*>& objects = test.objects;
+  const auto rest = objects.begin() + static_cast<std::ptrdiff_t>(test.count);
+  std::sort(objects.begin(), rest);
+  return std::adjacent_find(objects.begin(), rest) == rest &&
+         std::none_of(rest, objects.end(), [&](PyObject* o) { return std::binary_search(objects.begin(), rest, o); });
+}
+
+bool are_disjoint(const ApartTest& test) {
+  std::vector<ApartTest::Range>& ranges = test.ranges;
+  ranges.clear();
+  for (std::size_t i = 0; i < test.objects.size(); ++i) {
+    PyObject* array = test.objects[i];  // their Array guards were tested: they are ndarrays or Tensors
+    ApartTest::Range range{0, 0, i < test.count};
+    memory_bounds(as_ndarray(is_tensor(array) ? tensor_array(array) : array), range.low, range.high);
+    if (range.low < range.high) ranges.push_back(range);
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
+  uintptr_t end = 0, end_of_first = 0;  // of all so far, and of the first `count` among them
+  for (const ApartTest::Range& range : ranges) {
+    if (range.low < (range.first ? end : end_of_first)) return false;
+    end = std::max(end, range.high);
+    if (range.first) end_of_first = std::max(end_of_first, range.high);
+  }
+  return true;
 }
 
 bool holds(const RelationTest& test, const int64_t* symbols, std::size_t symbol_count) {
@@ -257,14 +276,15 @@ int GuardProgram::run(Matched& m) const noexcept {
         break;
       }
       case GuardOp::Relation: ok = holds(impl_->relations[i->number], m.symbols, symbol_count); break;
-      case GuardOp::Disjoint: {
-        PyObject* left = object(m, i->a);
-        PyObject* right = object(m, i->b);
-        ok = left && right && !overlap(left, right);
+      case GuardOp::Disjoint:
+      case GuardOp::Distinct: {
+        const ApartTest& test = impl_->apart[i->number];
+        test.objects.clear();
+        for (const GuardOperand& operand : test.operands) test.objects.push_back(object(m, operand));
+        ok = i->op == GuardOp::Distinct ? are_distinct(test) : are_disjoint(test);
         break;
       }
       case GuardOp::Same: ok = object(m, i->a) == object(m, i->b); break;
-      case GuardOp::Distinct: ok = object(m, i->a) != object(m, i->b); break;
       case GuardOp::OwnDict: {
         PyObject* o = object(m, i->a);
         ok = o && capture::has_own_dict(o);

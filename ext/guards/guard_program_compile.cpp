@@ -1,5 +1,6 @@
 // From guards and sources to a GuardProgram.
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "capture/py/abstract.h"
@@ -82,7 +83,7 @@ class GuardCompiler {
       case GuardKind::SameObject:
       case GuardKind::Registrations:
       case GuardKind::OwnDict:
-      case GuardKind::DistinctObject: return 2;
+      case GuardKind::Distinct: return 2;
       case GuardKind::Length:
       case GuardKind::Mro:
       case GuardKind::TypeAttr: return 2;
@@ -114,14 +115,14 @@ class GuardCompiler {
       case GuardKind::TypeAttr:
       case GuardKind::Mro:
       case GuardKind::Code:
-      case GuardKind::OwnDict:
-      case GuardKind::Disjoint: return true;
+      case GuardKind::OwnDict: return true;
       case GuardKind::Bound:
       case GuardKind::Unbound:
       case GuardKind::DimRelation:
       case GuardKind::SameObject:
       case GuardKind::Registrations:
-      case GuardKind::DistinctObject: return false;
+      case GuardKind::Distinct:
+      case GuardKind::Disjoint: return false;
     }
     return false;
   }
@@ -150,9 +151,12 @@ class GuardCompiler {
       return nullptr;
     }
     DictGroup& group = impl_.groups[group_of(dict)];
-    for (DictGroup::Item& item : group.items)
-      if (same_value(item.key, key)) return &item;
-    group.items.push_back({key, PyObject_Hash(key), nullptr, false, false, -1, ~0u, nullptr});
+    const Py_hash_t hash = PyObject_Hash(key);
+    const auto [first, last] = group_items_.equal_range({dict, hash});
+    for (auto at = first; at != last; ++at)
+      if (same_value(group.items[at->second].key, key)) return &group.items[at->second];
+    group_items_.emplace(std::pair(dict, hash), group.items.size());
+    group.items.push_back({key, hash, nullptr, false, false, -1, ~0u, nullptr});
     return &group.items.back();
   }
 
@@ -182,6 +186,7 @@ class GuardCompiler {
       }
       if (g.source) note_names(*g.source);
       if (g.other) note_names(*g.other);
+      for (const SourceRef& each : g.several) note_names(*each);
       if ((g.kind == GuardKind::Identity || g.kind == GuardKind::Equal) && g.source && is_name(*g.source)) {
         if (DictGroup::Item* item = group_item(g.source->object.get(), g.source->key.get())) {
           if (item->expected && item->expected != g.object.get()) fail("two guards disagree about " + g.source->str());
@@ -362,6 +367,15 @@ class GuardCompiler {
         if (!impl_.registrations) return fail("a number that is kept elsewhere: " + g.str());
         instr.op = GuardOp::Registrations;
         return emit(instr);
+      case GuardKind::Distinct:
+      case GuardKind::Disjoint: {
+        ApartTest test{{}, static_cast<std::size_t>(g.number), {}, {}};
+        for (const SourceRef& each : g.several) test.operands.push_back(operand_of(each));
+        instr.op = g.kind == GuardKind::Distinct ? GuardOp::Distinct : GuardOp::Disjoint;
+        instr.number = static_cast<int64_t>(impl_.apart.size());
+        impl_.apart.push_back(std::move(test));
+        return emit(instr);
+      }
       case GuardKind::HasNot:
         if (known_namespace(g)) return;  // in its group
         break;
@@ -403,17 +417,15 @@ class GuardCompiler {
         break;
       case GuardKind::Code: instr.op = GuardOp::Code; break;
       case GuardKind::OwnDict: instr.op = GuardOp::OwnDict; break;
-      case GuardKind::Disjoint:
       case GuardKind::SameObject:
-      case GuardKind::DistinctObject:
         instr.b = operand_of(g.other);
-        instr.op = g.kind == GuardKind::Disjoint     ? GuardOp::Disjoint
-                   : g.kind == GuardKind::SameObject ? GuardOp::Same
-                                                     : GuardOp::Distinct;
+        instr.op = GuardOp::Same;
         break;
       case GuardKind::Array:
       case GuardKind::IntSymbol:
       case GuardKind::Registrations:
+      case GuardKind::Distinct:
+      case GuardKind::Disjoint:
       case GuardKind::DimRelation: return;
     }
     emit(instr);
@@ -425,6 +437,7 @@ class GuardCompiler {
   uint32_t guard_ = 0;
   std::vector<int32_t> input_of_;
   std::vector<bool> bound_;
+  std::multimap<std::pair<PyObject*, Py_hash_t>, std::size_t> group_items_;  // a dict and a hash: places in its group
   capture::SourceSet looked_at_;  // by guards that fail where they are unbound
 };
 

@@ -1,6 +1,7 @@
 // Which guard failed, what it wanted and what it found; and what varied between the calls.
 #include <string>
 
+#include "ext/arrays/tensor_object.h"
 #include "ext/guards/guard_program_impl.h"
 
 namespace framejit::ext {
@@ -8,6 +9,7 @@ namespace framejit::ext {
 using capture::Guard;
 using capture::GuardKind;
 using capture::Ref;
+using capture::SourceRef;
 
 namespace {
 
@@ -96,6 +98,29 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
   }
 }
 
+/// Names two that should be apart.
+void explain_apart(const Guard& g, const LiveSlots& live, GuardFailure& out) {
+  const bool distinct = g.kind == GuardKind::Distinct;
+  out.expected = distinct ? "distinct objects" : "arrays that share no memory";
+  out.found = "others";
+  const auto meet = [&](PyObject* a, PyObject* b) {
+    if (distinct || !a || !b) return a == b;
+    uintptr_t low_a, high_a, low_b, high_b;
+    memory_bounds(as_ndarray(is_tensor(a) ? tensor_array(a) : a), low_a, high_a);
+    memory_bounds(as_ndarray(is_tensor(b) ? tensor_array(b) : b), low_b, high_b);
+    return low_a < high_a && low_b < high_b && low_a < high_b && low_b < high_a;
+  };
+  std::vector<PyObject*> objects;
+  for (const SourceRef& each : g.several) objects.push_back(fetch_source(*each, live));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(g.number); ++i)
+    for (std::size_t k = i + 1; k < objects.size(); ++k)
+      if (meet(objects[i], objects[k])) {
+        const std::string a = g.several[i]->str(), b = g.several[k]->str();
+        out.found = (distinct ? "one object at " : "memory shared by ") + a + " and " + b;
+        return;
+      }
+}
+
 }  // namespace
 
 std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
@@ -157,6 +182,8 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
         out.found = side(g.dim.left) + " and " + side(g.dim.right);
         break;
       }
+      case GuardKind::Distinct:
+      case GuardKind::Disjoint: explain_apart(g, live, out); break;
       default:
         out.expected = "true";
         out.found = "false";

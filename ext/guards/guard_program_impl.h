@@ -135,10 +135,24 @@ struct RelationTest {
   bool outcome;
 };
 
+/// The first `count` objects, or the memory of these arrays, are apart from all others.
+struct ApartTest {
+  std::vector<GuardOperand> operands;
+  std::size_t count;
+  struct Range {
+    uintptr_t low, high;
+    bool first;  // one of the first `count`
+  };
+  // Kept so that a test allocates nothing.
+  mutable std::vector<PyObject*> objects;
+  mutable std::vector<Range> ranges;
+};
+
 struct GuardProgram::Impl {
   std::vector<GuardInstr> code;
   std::vector<ArrayTest> arrays;
   std::vector<RelationTest> relations;
+  std::vector<ApartTest> apart;
   mutable std::vector<DictGroup> groups;
   capture::SourceMap<GuardOperand> sources;
   const unsigned long long* registrations = nullptr;

@@ -249,6 +249,7 @@ void Entry::collect_refs() {
     object(g.key);
     source(g.source);
     source(g.other);
+    for (const capture::SourceRef& each : g.several) source(each);
   }
   for (const capture::Input& input : region_->inputs) source(input.source);
   for (const capture::Origin& origin : region_->origins) {

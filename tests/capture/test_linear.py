@@ -4,6 +4,7 @@ import random
 import signal
 import textwrap
 import time
+import types
 
 import numpy as np
 import pytest
@@ -23,6 +24,16 @@ def made(source, **names):
 def lines(text, count, end):
     """A function of many lines: `text` with i put in, and the line that returns."""
     return "def f(x):\n" + "".join(f"    {text.format(i=i)}\n" for i in range(count)) + f"    return {end}\n"
+
+
+class Point:
+    def __init__(self, q):
+        self.q = q
+        self.p = None
+
+
+class Place(Point):
+    pass
 
 
 def fixed(source):
@@ -132,6 +143,28 @@ PROGRAMS = {
     "arrays written": lambda n: (
         made("def f(a):\n for x in a: x += 1\n return a"), [np.full(3, float(i)) for i in range(n)]
     ),
+    "attributes of instances": lambda n: (
+        made("def f(a):\n for o in a: o.p = o.q + 1\n return [o.p for o in a]"),
+        [(Point if i % 2 else Place)(np.full(3, float(i))) for i in range(n)],
+    ),
+    "lists appended to": lambda n: (
+        made("def f(a):\n for v in a: v.append(v[0] + 1)\n return a"), [[np.full(3, float(i))] for i in range(n)]
+    ),
+    "dicts stored into": lambda n: (
+        made("def f(a):\n for d in a: d['y'] = d['x'] + 1\n return a"), [{"x": np.full(3, float(i))} for i in range(n)]
+    ),
+    "many attributes": lambda n: (
+        made(
+            "def f(o):\n" + "".join(f"    o.b{i} = o.a{i} + 1\n" for i in range(n)) + "    return vars(o)"
+        ),
+        types.SimpleNamespace(**{f"a{i}": np.full(3, float(i)) for i in range(n)}),
+    ),
+    "many globals": lambda n: (
+        made(lines("x = x + g{i}", n, "x"), **{f"g{i}": np.full((2, 3), float(i)) for i in range(n)}), X
+    ),
+    "many functions": lambda n: (
+        made("".join(f"def g{i}(x): return x + {i}\n" for i in range(n)) + lines("x = g{i}(x)", n, "x")), X
+    ),
     "dict of ints": lambda n: (made("def f(a):\n s = 0\n for k, v in a.items(): s += v\n return s"), {i: i for i in range(n)}),
     "elements": lambda n: (made("def f(x):\n s = 0.0\n for i in range(len(x)): s += x[i] ** 2\n return s"), np.ones(n)),
     "elements in a dict": lambda n: (
@@ -174,6 +207,38 @@ def test_capture_is_linear(name):
     for smaller, larger in zip(work, work[1:]):
         # Twice the program is twice the work; what a capture has to do before it is given up comes at any size.
         assert larger <= 2.3 * smaller + 6000, work
+
+
+def guards(name, n):
+    """How many guards the entries have after the first call of the program."""
+    f, argument = PROGRAMS[name](n)
+    marked = framejit.jit(f)
+    marked(argument)
+    return sum(len(entry["guards"]) for entry in marked.cache_entries())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_guards_are_linear(name):
+    count = [guards(name, n) for n in SIZES[:3]]
+    for smaller, larger in zip(count, count[1:]):
+        assert larger <= 2.1 * smaller + 20, count
+
+
+def test_one_guard_keeps_all_changed_objects_apart():
+    f, points = PROGRAMS["attributes of instances"](20)
+    marked = framejit.jit(f)
+    for _ in range(2):
+        assert np.array_equal(marked(points), [p.q + 1 for p in points])
+    (entry,) = marked.cache_entries()
+    apart = [g for g in entry["guards"] if " from " in g]
+    assert sorted(apart) == [
+        "a[0], a[2], a[4] and 7 more are distinct from one another",
+        "a[1], a[3], a[5] and 7 more are distinct from one another",
+    ]
+    # Two that are one now are no error: the other guard's entry is used no more.
+    points[19] = points[3]
+    assert np.array_equal(marked(points), [p.q + 1 for p in points])
+    assert len(marked.cache_entries()) == 2
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -1,6 +1,7 @@
 """The ways in which peers were silently wrong: what must be guarded, ordered or left."""
 
 import gc
+import itertools
 import sys
 import types
 import weakref
@@ -144,6 +145,34 @@ def test_input_after_a_write_is_kept_apart():
         return x * o["y"]
 
     assert capture(f, X.copy(), {"y": X}).guard("not may_share_memory")
+
+
+def test_memory_of_several_arrays_is_kept_apart_where_one_is_written():
+    def f(a, b, x, y):
+        a += x
+        b -= y
+        return a.sum() + b.sum() + x.sum() + y.sum()
+
+    arrays = [np.arange(4.0) + i for i in range(4)]
+    guard = "a, b share no memory with one another and with x, y"
+    assert capture(f, *[a.copy() for a in arrays]).guard(guard)
+    marked = fj.jit(f)
+    marked(*[a.copy() for a in arrays])
+    hits = marked.cache_entries()[0]["hits"]
+    # Those that are only read may overlap, and arrays without elements may lie in another.
+    for first, second in itertools.permutations(range(4), 2):
+        for shift in range(-4, 5):
+            memory, given, same = [np.arange(24.0), np.arange(24.0)], [], []
+            for target, out in zip(memory, (given, same)):
+                out += [a.copy() for a in arrays]
+                out[first] = target[8:12]
+                out[second] = target[8 + shift : 12 + shift]
+            assert marked(*given) == f(*same)
+            assert all(np.array_equal(g, s) for g, s in zip(given + memory[:1], same + memory[1:]))
+            apart = abs(shift) == 4 or {first, second} == {2, 3}
+            now = marked.cache_entries()[0]["hits"]
+            assert (now > hits) == apart, (first, second, shift)
+            hits = now
 
 
 @pytest.mark.parametrize("value", [

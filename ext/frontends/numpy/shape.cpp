@@ -549,7 +549,7 @@ Value* flags(Session& session, const graph::Type& type) {
   made->object = Ref<>::share(type_of_flags);
   made->transient = true;
   auto set = [&](const char* name, bool value) {
-    made->attributes.emplace_back(name, session.constant(value ? Py_True : Py_False));
+    made->attributes.append(name, session.constant(value ? Py_True : Py_False));
   };
   for (const char* name : {"c_contiguous", "contiguous"}) set(name, c);
   for (const char* name : {"f_contiguous", "fortran"}) set(name, f);
