@@ -7,71 +7,28 @@
 //           ->  the user's own code                 under tools, past limits, with nothing to compile
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "capture/region.h"
 #include "capture/splice.h"
+#include "ext/dispatch/budget.h"
+#include "ext/dispatch/compile_site.h"
+#include "ext/dispatch/history.h"
+#include "ext/dispatch/loop_sites.h"
+#include "ext/dispatch/predictions.h"
+#include "ext/dispatch/run_comparison.h"
 #include "ext/dispatch/settings.h"
 #include "ext/module/control.h"
-#include "ext/module/events.h"
-#include "ext/module/stats.h"
 #include "ext/region/compiled_region.h"
 
 namespace framejit::ext {
 
 /// The frame of such code is others' to resume.
 inline constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-
-/// A function's start or one site: its entries, most recent hit first.
-struct CompileSite {
-  std::vector<std::shared_ptr<Entry>> entries;
-  capture::Varied varied;
-  /// Which of many entries fitted last for arguments of some kinds: is tried first.
-  struct Hint {
-    uint64_t kinds = 0;
-    uint32_t entry = 0;
-  };
-  std::unique_ptr<std::array<Hint, 256>> hints;   // by hash
-  std::unordered_map<uint64_t, Entry*> by_kinds;  // the entry that was compiled last for arguments of these kinds
-  int made = 0;                                   // entries ever made here
-  int churned = 0;                           // of these, how many took the place of one for arguments of the same kinds
-  int64_t lost_calls = 0;                    // since the limit was reached
-  int64_t next_try = kFirstTry;              // of lost_calls: then another entry is compiled
-  std::optional<GuardFailure> at_limit;      // until the warning
-  int failures = 0;                          // captures that gave nothing
-  std::unordered_map<uint64_t, int> failed;  // the same for arguments of some kinds, where others have entries
-  int misses = 0;                            // since an entry fitted
-  int64_t visits = 0;                        // at which no entry fitted
-  bool limited = false;                      // past the recompile limit
-  bool exhausted = false;                    // nothing more is compiled here
-  bool dormant = false;
-  bool other_way = false;                            // the last call's branches did not go as the first entry has them
-  int forced = -1;                                   // stress: the guard of the first entry that fails in this call
-  std::set<std::string> forced_before;               // Guard::about()
-  PyObject *globals = nullptr, *builtins = nullptr;  // of the entries, which own them
-
-  /// Do the code's names mean here what they meant at capture?
-  bool is_for(PyObject* its_globals, PyObject* its_builtins) const {
-    return entries.empty() || (globals == its_globals && builtins == its_builtins);
-  }
-  /// Are the entries that matter left to the interpreter?
-  bool is_left() const {
-    int64_t left = 0, others = 0;
-    for (const auto& entry : entries) (entry->is_left() ? left : others) += entry->hits();
-    return others * kFewOfHits <= left;
-  }
-  static constexpr int64_t kFewOfHits = 16;
-  static constexpr int64_t kFirstTry = 256;
-};
 
 class CalleeRegistry;
 class CodeState;
@@ -82,9 +39,6 @@ struct EndOfCall {
   CodeState* state;
   ~EndOfCall();
 };
-
-/// What entries that ran have saved of the bytecode's time, at least and by estimate.
-inline double least_saved = 0;
 
 class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
  public:
@@ -107,7 +61,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Outcome call(const LiveSlots& live, PyObject*& result);
   /// Is the call left to the interpreter without a look at the entries? So are many, where the last one looked at was
   /// and all lose.
-  bool passes_by() { return left_ > 0 && left_-- > 0; }
+  bool passes_by() { return comparison_.passes_by(); }
   /// There was nothing that a call could run: others pass by.
   void note_idle();
 
@@ -116,17 +70,14 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Side begin_call(capture::py::Slots slots);
   /// The same for a call that call() has declined; false: it is not compared.
   bool begin_declined();
-  void judge(Entry& entry);
   /// May that be so?
-  bool has_declined() const { return static_cast<bool>(declined_); }
+  bool has_declined() const { return comparison_.has_declined(); }
   void end_call();
   /// What its calls take, for reports; null: they are not measured.
   Gain* gain() const { return gain_.get(); }
   void measure();
-  /// The first and the last instruction of the innermost loop around an instruction; the last one is 0: there is none.
-  std::pair<uint32_t, uint32_t> loop_around(uint32_t instr);
   /// Nanoseconds spent on compiling, callees included.
-  int64_t compile_time() const { return spent_ns_; }
+  int64_t compile_time() const { return budget_.spent(); }
   /// Should capture_whole be tried after a miss?
   bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
   /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something
@@ -158,15 +109,13 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void clear();
   /// What owned it lets go of it: it stays alive until nothing runs.
   void retire() {
-    if (running_ > 0) retired_self_ = shared_from_this();
+    if (retired_.running > 0) retired_.self = shared_from_this();
   }
   int traverse(visitproc visit, void* arg) const;
 
   /// For reports, oldest place first: the function's start (-1), then sites in order.
   std::vector<std::pair<std::shared_ptr<Entry>, int>> entries() const;
-  const std::vector<capture::Break>& breaks() const { return breaks_; }
-  /// A dict for each entry that did not fit and had another compiled, oldest first.
-  const std::vector<capture::Ref<>>& recompiles() const { return recompiles_; }
+  const History& history() const { return history_; }
   const capture::SplicedCode* spliced() const { return spliced_; }
   /// Of callees, for reports.
   std::vector<CodeState*> callees() const;
@@ -182,78 +131,68 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
  private:
   class Busy;
   struct Start;
-  struct Captured {
-    std::shared_ptr<Entry> entry;
+  struct Compiled {
+    std::shared_ptr<Entry> entry;  // null: nothing came of it, the breaks say why
     std::vector<capture::Break> breaks;
     bool interrupted = false;  // by a signal: as if there had been no attempt
     bool unprofitable = false;
   };
-  /// A run that is being timed.
-  struct Timed {
-    std::shared_ptr<Entry> entry;  // null: of the call as a whole
-    Comparison* comparison;
-    Side side;
-    int64_t start;
-    int64_t turns = bytecode_turns, compile_ns = stats.compile_ns;
-    double saved = least_saved;
-    int left = 0;
-    int64_t own_turns = 0;
+  /// What was removed while something ran: it stays alive until nothing runs.
+  struct Retired {
+    int running = 0;
+    std::vector<std::shared_ptr<Entry>> entries;
+    std::shared_ptr<CodeState> self;
+  };
 
-    bool is_disturbed() const { return turns != bytecode_turns || compile_ns != stats.compile_ns; }
-  };
-  /// From one visit of a site to where the region's rounds end: the next visit of this site, mostly.
-  struct Round : Timed {
-    capture::py::Slots locals;  // of the frame
-    uint32_t site;
-    int visits = 0;  // of other sites
-  };
+  // Policy.
   bool estimates() const;
   bool compares() const;
-  bool is_over_budget();
-  bool compiles_too_fast();
-  int64_t run_time();
-  void note_element_loops();
   bool compiles_loops() const;
-  bool is_function_start(uint32_t instr);
-  bool is_hot(const CompileSite& place, uint32_t head, const capture::FrameView& frame);
+  bool may_compile(CompileSite& place, const LiveSlots& live);
+  bool is_hot_loop(const CompileSite& place, uint32_t head, const capture::FrameView& frame);
   bool waits_for_loop(const CompileSite& place, uint32_t site, const capture::FrameView& frame);
-  /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
-  std::shared_ptr<CodeState> of_function();
-  void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
-  void end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start);
-  void begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const capture::FrameView& frame, Outcome outcome,
-                   int64_t start);
+  void pass_by() { comparison_.pass_by(compares()); }
+  void judge(Entry& entry);
   bool end_round(uint32_t site, const capture::FrameView& frame);
-  /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
+
+  // Entries.
+  template <class Run, class Compared>
+  Outcome run_entries(CompileSite& place, const LiveSlots& live, bool compares, Run&& run, Compared&& compared);
+  /// `live`: what it was captured from.
+  void insert(CompileSite& place, std::shared_ptr<Entry> entry, const LiveSlots& live);
+  void retire(CompileSite& place, std::size_t entry) { retired_.entries.push_back(place.take_out(entry)); }
+  void note_lost(CompileSite& place);
+  void drop_invalid();
+  template <class F>
+  void for_each_place(F&& f);
+
+  // The compile path: pipeline.cpp.
   /// At the function's start; Miss where an entry is there now that has not run.
   Outcome compile_whole(const Start& start);
-  Captured compile_at(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
-  Captured compile_now(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
-  /// A branch went another way than the entry has it: may others be tried?
-  bool takes_other_ways(CompileSite& place, std::size_t entry) const;
-  /// Stress: lets a guard of the first entry fail that has not failed here before.
-  bool force_failure(CompileSite& place);
-  bool may_compile(CompileSite& place, const LiveSlots& live);
-  bool is_at_limit(CompileSite& place, bool counts);
-  void note_lost(CompileSite& place);
-  void retire(CompileSite& place, std::size_t entry);
+  Compiled compile_at(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  Compiled compile_now(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  capture::CaptureRequest capture_request(CompileSite& place, uint32_t instr, const capture::FrameView& frame,
+                                          bool whole);
+  capture::CaptureOutcome capture_at(CompileSite& place, capture::CaptureRequest& request, bool whole);
+  bool is_worthwhile(const capture::Region& region, bool in_loop);
+  CompileOptions compile_options(bool o1, bool is_compared) const;
   capture::Break break_at(capture::BreakId id, std::string detail, uint32_t instr);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void note_callees(const std::vector<capture::Ref<PyCodeObject>>& reached);
-  /// `live`: what it was captured from.
-  void insert(CompileSite& place, std::shared_ptr<Entry> entry, const LiveSlots& live);
-  void drop_invalid();
-  void pass_by();
-  void announce(const Entry& entry, int64_t number);
+
+  // Sites.
   bool ask_place(CompileSite& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
   bool ask_verified(CompileSite& place, uint32_t site, const capture::FrameView& frame);
-  std::shared_ptr<Entry> entry_for(CompileSite& place, uint32_t site, const capture::FrameView& frame);
+  bool compile_site(CompileSite& place, uint32_t site, const capture::FrameView& frame);
   void set_dormant(CompileSite& place, uint32_t site, bool dormant);
   void wake_sites();
-  void keep_error();
-  bool starts_broken() const;
   bool has_nothing_awake() const;
+  void keep_error();
+
+  bool starts_broken() const;
   std::string name() const;
+  /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
+  std::shared_ptr<CodeState> of_function();
 
   PyCodeObject* code_;
   capture::CodeView::Keep keep_;
@@ -263,55 +202,30 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   CompileSite whole_;
   std::vector<std::unique_ptr<CompileSite>> sites_;  // by Instr index
   capture::SplicedCode* spliced_ = nullptr;
-  std::vector<capture::Break> breaks_;  // each once
-  std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
-  std::set<uint32_t> element_loops_;              // see CaptureRequest
-  std::set<uint32_t> bytecode_loops_;             // heads of loops that cannot be compiled as loops
-  std::map<uint32_t, std::string> loop_reasons_;  // why not
-  struct Pending {
-    capture::Ref<> prediction;
-    uint32_t exit;
-  };
-  std::map<capture::py::Slots, Pending> pending_;  // stress verify: by frame
-  std::vector<capture::Ref<>> recompiles_;         // at most kMostRecompiles
-  std::vector<std::shared_ptr<Entry>> retired_;    // removed while something ran
-  std::shared_ptr<CodeState> retired_self_;
-  capture::Ref<> pending_error_;
-  static constexpr std::size_t kMostRecompiles = 64;
-  template <class F>
-  void for_each_place(F&& f);
-  int running_ = 0;
-  uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;
-  int left_ = 0;                     // calls that pass by
-  int pass_by_;                      // how many do, the next time
-  std::map<int, Comparison> calls_;  // by the size of the arguments
-  int64_t call_count_ = 0;
-  int depth_ = 0;          // of calls that have begun
-  int followed_from_ = 0;  // the depth from which on recursive calls are few enough to be followed
-  int64_t calls_compared_from_ = 0;
-  std::optional<Timed> timed_;
-  std::optional<Round> round_;
-  int64_t own_turns_ = 0;            // of the bytecode, in rounds
-  std::shared_ptr<Entry> declined_;  // by its comparison, in call()
-  int64_t fruitless_steps_ =
-      0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
-  int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
-  int64_t compiled_ns_ = 0;                            // spent, but for what the first runs pay
-  int compiled_entries_ = 0;
-  std::unique_ptr<Gain> gain_;
-  bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;
+  LoopSites loops_;
+  History history_;
+  RunComparison comparison_;
+  CompileBudget budget_;  // with callees
+  Predictions predictions_;
+  Retired retired_;
+  capture::Ref<> pending_error_;
+  std::unique_ptr<Gain> gain_;
+  uint64_t reach_ = 0;
+  std::weak_ptr<CodeState> owner_;
+  std::unique_ptr<CalleeRegistry> callees_;  // of the owner
+  uint64_t disabled_epoch_ = disabled_epoch;
+  int depth_ = 0;            // of calls that have begun
+  int followed_from_ = 0;    // the depth from which on recursive calls are few enough to be followed
+  bool ran_region_ = false;  // in a call that has not ended
   bool compiling_ = false;
   bool compiled_ = false;  // something, once
   bool broke_ = false;     // a capture from the start did not reach a return
   bool unsplicable_ = false;
-  uint64_t reach_ = 0;
-  std::weak_ptr<CodeState> owner_;
-  std::unique_ptr<CalleeRegistry> callees_;  // of the owner
   bool said_inlined_ = false, said_budget_ = false;
-  bool elements_lost_ =
-      false;  // a region that works on elements was measured to be slower: no other one is made in a loop
+  bool elements_lost_ = false;  // a region that works on elements was measured to be slower: no other one is made in a
+                                // loop
 };
 
 inline EndOfCall::~EndOfCall() { state->end_call(); }

@@ -134,8 +134,10 @@ Ref<> report_of_one(CodeState& state) {
   bool ok = true;
   for (const auto& [entry, site] : state.entries())
     ok = ok && PyList_Append(entries.get(), entry_record(*entry, site, state.why_given_up()).get()) == 0;
-  for (const capture::Break& b : state.breaks()) ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
-  for (const Ref<>& record : state.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
+  for (const capture::Break& b : state.history().breaks())
+    ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
+  for (const Ref<>& record : state.history().recompiles())
+    ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
   if (!ok) return {};
   Record r;
   r.put("function", reinterpret_cast<PyObject*>(state.code()->co_qualname))

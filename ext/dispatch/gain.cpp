@@ -193,7 +193,7 @@ bool MeasuredCall::visit(CodeState& state, uint32_t site, capture::py::Slots loc
   }
   auto at = gain_.loops_.find(site);
   if (at == gain_.loops_.end()) {
-    const auto [head, end] = state.loop_around(site);
+    const auto [head, end] = loop_around(*state.view(), site);
     bool is_timed = end > 0;
     for (const auto& [other, loop] : gain_.loops_) is_timed = is_timed && !(loop.is_timed && loop.head == head);
     at = gain_.loops_.emplace(site, Gain::Loop{head, end, is_timed}).first;

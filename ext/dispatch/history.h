@@ -1,0 +1,60 @@
+// What captures of a code object broke at, and why entries were compiled again: for the log and for reports.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/break.h"
+#include "capture/code_view.h"
+#include "ext/dispatch/settings.h"
+#include "ext/module/events.h"
+#include "ext/region/compiled_region.h"
+
+namespace framejit::ext {
+
+/// The function of a code object, as the log names it.
+struct CodeName {
+  std::string function, file;
+  int64_t line;  // the first
+
+  explicit CodeName(PyCodeObject* code);
+  /// With these three as fields.
+  Record record() const;
+};
+
+class History {
+ public:
+  /// Each once.
+  const std::vector<capture::Break>& breaks() const { return breaks_; }
+  void add(const capture::Break& b, const JitSettings& settings);
+  /// Breaks of the function itself at the instructions from `first` to `last` are history.
+  void forget(const std::string& function, uint32_t first, uint32_t last);
+
+  /// A dict for each entry that did not fit and had another compiled, oldest first.
+  const std::vector<capture::Ref<>>& recompiles() const { return recompiles_; }
+  struct Recompile {
+    const GuardFailure& failure;
+    int entry;         // the number of the one that did not fit
+    const Entry* old;  // null: what it was made for has died
+    bool limit;        // no other one is compiled: the limit is reached
+  };
+  void add(const Recompile& recompile, PyCodeObject* code);
+
+  void clear();
+
+ private:
+  std::vector<capture::Break> breaks_;
+  std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
+  std::vector<capture::Ref<>> recompiles_;  // the first kMostRecompiles
+};
+
+/// An entry was made: tells the channels that show it. `number`: of the entry, at its place.
+void announce(const Entry& entry, PyCodeObject* code, int line, int64_t number);
+
+}  // namespace framejit::ext
