@@ -112,11 +112,11 @@ void Attempt::set_up() {
     PyObject* object = i < given.local_count ? given.locals[i] : nullptr;
     if (!object) continue;
     const SourceRef source = slot_source(SourceKind::Local, i, text_of(view.local_name(i)));
-    const bool cell = request_.entry != 0 && (view.is_cell(i) || view.is_free(i)) && PyCell_Check(object);
+    const bool cell = !request_.is_call && (view.is_cell(i) || view.is_free(i)) && PyCell_Check(object);
     frame_.locals[static_cast<std::size_t>(i)] =
         cell ? executor_.cell_of(object, source) : executor_.lazy(object, source);
   }
-  if (request_.entry != 0)
+  if (!request_.is_call)
     for (const Value* v : frame_.locals) frame_.unbound_at_entry.push_back(v == nullptr);
   for (int i = 0; i < given.depth; ++i) {
     PyObject* object = given.stack[i];
@@ -134,7 +134,7 @@ void Attempt::set_up() {
   if (given.function && PyFunction_Check(given.function)) {
     PyObject* closure = reinterpret_cast<PyFunctionObject*>(given.function)->func_closure;
     const Py_ssize_t count = closure ? PyTuple_GET_SIZE(closure) : 0;
-    for (Py_ssize_t i = 0; i < count && request_.entry == 0; ++i) {
+    for (Py_ssize_t i = 0; i < count && request_.is_call; ++i) {
       PyObject* cell = PyTuple_GET_ITEM(closure, i);
       const int slot = view.local_count() - static_cast<int>(count) + static_cast<int>(i);
       if (PyCell_Check(cell))

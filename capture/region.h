@@ -81,7 +81,9 @@ struct Effect {
 struct Region {
   std::string function;  // qualified name, for logs
   std::shared_ptr<const CodeView> view;
-  uint32_t entry = 0;                   // Instr index
+  uint32_t entry = 0;
+  bool is_call =
+      false;  // a call begins here: no instruction has changed the frame's variables, nor made cells // Instr index
   uint32_t exit = 0;                    // Instr index; with `returns`: of the return instruction
   bool returns = false;                 // the region ends by returning recipe `result`
   bool passes_exit = false;             // it may come by its exit before it is there for good
@@ -149,8 +151,9 @@ struct CaptureOptions {
 
 struct CaptureRequest {
   std::shared_ptr<const CodeView> view;
-  uint32_t entry = 0;  // 0: the function's start, before the prologue; then the stack is empty and cells are not made
-  FrameView frame;     // concrete locals and stack
+  uint32_t entry = 0;    // an Instr index
+  bool is_call = false;  // a call begins: the variables are its arguments, the stack is empty, cells are not made
+  FrameView frame;       // concrete locals and stack
   const Varied* varied = nullptr;
   /// Heads of loops (Instr indices) that earlier captures found to be too long and to do no array work: captures end in
   /// front of them.

@@ -165,7 +165,7 @@ Outcome CodeState::compile_whole(const Start& start) {
   if (!may_compile(whole_, start.frame)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
   Compiled compiled = compile_at(whole_, 0, start.frame, true);
   if (compiled.entry) {
-    insert(whole_, std::move(compiled.entry), start.frame);
+    insert(whole_, std::move(compiled.entry), kinds_of(start.frame));
     return Outcome::Miss;
   }
   if (compiled.interrupted) return Outcome::Declined;
@@ -183,6 +183,10 @@ Outcome CodeState::compile_whole(const Start& start) {
   const bool passes = std::any_of(compiled.breaks.begin(), compiled.breaks.end(),
                                   [](const Break& b) { return b.id == capture::BreakId::CacheMiss; });
   broke_ = !passes || whole_.failures >= CompileSite::kMaxFailures;
+  if (broke_ && !spliced_) {
+    first_region_ = std::move(compiled.first_region);
+    first_kinds_ = kinds_of(start.frame);
+  }
   return Outcome::Declined;
 }
 
@@ -216,7 +220,7 @@ void CodeState::precompile_start(PyFunctionObject* function, capture::py::Slots 
   if (place.fitting(start.frame)) return;
   if (!may_compile(place, start.frame)) return PyErr_Clear();
   if (Compiled compiled = compile_at(place, site, start.frame, false); compiled.entry)
-    insert(place, std::move(compiled.entry), start.frame);
+    insert(place, std::move(compiled.entry), kinds_of(start.frame));
 }
 
 bool CodeState::has_callees() const { return callees_ && callees_->any_awake(); }
@@ -225,13 +229,13 @@ bool CodeState::is_asleep() const { return broke_ && !compiled_ && (unsplicable_
 
 std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_->states() : std::vector<CodeState*>{}; }
 
-void CodeState::insert(CompileSite& place, std::shared_ptr<Entry> entry, const LiveSlots& live) {
+void CodeState::insert(CompileSite& place, std::shared_ptr<Entry> entry, uint64_t kinds) {
   announce(*entry, code_, view()->instrs()[entry->region().entry].line, place.made);
   compiled_ = true;
   entry->weaken_references([state = weak_from_this()] {
     if (const std::shared_ptr<CodeState> here = state.lock()) here->drop_invalid();
   });
-  place.insert(std::move(entry), live);
+  place.insert(std::move(entry), kinds);
 }
 
 void CodeState::note_lost(CompileSite& place) {
@@ -328,6 +332,8 @@ std::unique_ptr<capture::SplicedCode> CodeState::splice() {
     sites_[site]->varied.all = settings_.dynamic;
   }
   dormant_ = 0;
+  if (const std::shared_ptr<Entry> region = std::move(first_region_))
+    if (CompileSite* place = sites_[region->region().entry].get()) insert(*place, region, first_kinds_);
   return std::move(*made);
 }
 
@@ -426,7 +432,7 @@ bool CodeState::compile_site(CompileSite& place, uint32_t site, const FrameView&
   Compiled compiled = compile_at(place, site, frame, false);
   if (compiled.interrupted) return false;
   if (compiled.entry) {
-    insert(place, std::move(compiled.entry), frame);
+    insert(place, std::move(compiled.entry), kinds_of(frame));
     return true;
   }
   ++place.failures;
@@ -455,7 +461,7 @@ bool CodeState::ask_verified(CompileSite& place, uint32_t site, const FrameView&
     if (!entry && may_compile(place, frame)) {
       const Compiled compiled = compile_at(place, site, frame, false);
       entry = compiled.entry;
-      if (entry) insert(place, entry, frame);
+      if (entry) insert(place, entry, kinds_of(frame));
       else if (!compiled.interrupted && ++place.failures >= CompileSite::kMaxFailures) place.exhausted = true;
     }
   }
@@ -480,6 +486,7 @@ void CodeState::clear() {
   spliced_calls_ = 0;
   compiled_ = false;
   callees_.reset();
+  first_region_.reset();
 }
 
 int CodeState::traverse(visitproc visit, void* arg) const {
@@ -490,6 +497,7 @@ int CodeState::traverse(visitproc visit, void* arg) const {
   });
   for (const auto& entry : retired_.entries)
     if (!result) result = entry->traverse(visit, arg);
+  if (!result && first_region_) result = first_region_->traverse(visit, arg);
   if (!result && callees_) result = callees_->traverse(visit, arg);
   if (!result) Py_VISIT(pending_error_.get());
   return result;

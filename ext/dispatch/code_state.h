@@ -132,7 +132,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   class Busy;
   struct Start;
   struct Compiled {
-    std::shared_ptr<Entry> entry;  // null: nothing came of it, the breaks say why
+    std::shared_ptr<Entry> entry;         // null: nothing came of it, the breaks say why
+    std::shared_ptr<Entry> first_region;  // of a whole call: what comes before the break
     std::vector<capture::Break> breaks;
     bool interrupted = false;  // by a signal: as if there had been no attempt
     bool unprofitable = false;
@@ -158,8 +159,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   // Entries.
   template <class Run, class Compared>
   Outcome run_entries(CompileSite& place, const LiveSlots& live, bool compares, Run&& run, Compared&& compared);
-  /// `live`: what it was captured from.
-  void insert(CompileSite& place, std::shared_ptr<Entry> entry, const LiveSlots& live);
+  /// `kinds`: of what it was captured from.
+  void insert(CompileSite& place, std::shared_ptr<Entry> entry, uint64_t kinds);
   void retire(CompileSite& place, std::size_t entry) { retired_.entries.push_back(place.take_out(entry)); }
   void note_lost(CompileSite& place);
   void drop_invalid();
@@ -171,6 +172,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Outcome compile_whole(const Start& start);
   Compiled compile_at(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
   Compiled compile_now(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  uint32_t first_site();
   capture::CaptureRequest capture_request(CompileSite& place, uint32_t instr, const capture::FrameView& frame,
                                           bool whole);
   capture::CaptureOutcome capture_at(CompileSite& place, capture::CaptureRequest& request, bool whole);
@@ -202,6 +204,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   CompileSite whole_;
   std::vector<std::unique_ptr<CompileSite>> sites_;  // by Instr index
   capture::SplicedCode* spliced_ = nullptr;
+  std::shared_ptr<Entry> first_region_;  // for the first site, when the code is spliced
+  uint64_t first_kinds_ = 0;
   int64_t spliced_calls_ = 0;
   std::size_t dormant_ = 0;
   LoopSites loops_;

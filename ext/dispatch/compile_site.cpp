@@ -53,11 +53,11 @@ double CompileSite::mean_hits() const {
   return static_cast<double>(hits) / made;
 }
 
-void CompileSite::insert(std::shared_ptr<Entry> entry, const LiveSlots& live) {
+void CompileSite::insert(std::shared_ptr<Entry> entry, uint64_t kinds) {
   ++made;
   globals = entry->region().globals.get();
   builtins = entry->region().builtins.get();
-  by_kinds[kinds_of(live)] = entry.get();
+  by_kinds[kinds] = entry.get();
   entries.insert(entries.begin(), std::move(entry));
 }
 

@@ -60,8 +60,8 @@ struct CompileSite {
   /// How many runs an entry has had, on average.
   double mean_hits() const;
 
-  /// `live`: what the entry was captured from.
-  void insert(std::shared_ptr<Entry> entry, const LiveSlots& live);
+  /// `kinds`: of what the entry was captured from.
+  void insert(std::shared_ptr<Entry> entry, uint64_t kinds);
   std::shared_ptr<Entry> take_out(std::size_t entry);
   /// Moves the entry that was compiled last for arguments of these kinds to the front.
   void lead(uint64_t kinds);

@@ -38,8 +38,7 @@ void History::add(const Break& b, const JitSettings& settings) {
 }
 
 void History::forget(const std::string& function, uint32_t first, uint32_t last) {
-  std::erase_if(breaks_,
-                [&](const Break& b) { return b.function == function && b.instr >= first && b.instr <= last; });
+  std::erase_if(breaks_, [&](const Break& b) { return b.function == function && b.instr >= first && b.instr <= last; });
 }
 
 void History::add(const Recompile& recompile, PyCodeObject* code) {

@@ -137,6 +137,9 @@ CodeState::Compiled CodeState::compile_now(CompileSite& place, uint32_t instr, c
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1
   // too.
   const bool in_loop = !whole && estimates() && loop_around(*view(), instr).second > 0;
+  // A whole call is captured from the first site on: if it breaks, its first part is that site's region.
+  const uint32_t first = whole && place.varied.names.empty() ? first_site() : 0;
+  if (first != 0) instr = first;
   capture::CaptureRequest request = capture_request(place, instr, frame, whole);
   request.options.o1 = settings_.o1 && !(in_loop && compares());
 
@@ -148,6 +151,7 @@ CodeState::Compiled CodeState::compile_now(CompileSite& place, uint32_t instr, c
   runtime::trace_span("capture", name(), start, start + captured_ns);
 
   const std::shared_ptr<capture::Region> region = captured.region;
+  if (region && whole && region->returns) region->entry = 0;
   Compiled out;
   out.interrupted = captured.interrupted;
   out.breaks = std::move(captured.breaks);
@@ -155,23 +159,25 @@ CodeState::Compiled CodeState::compile_now(CompileSite& place, uint32_t instr, c
   if (region && !is_worthwhile(*region, in_loop)) {
     out.unprofitable = true;
     out.breaks.assign(1, break_at(capture::BreakId::Unprofitable, "", instr));
-  } else if (region && (!whole || region->returns)) {
+  } else if (region && (!whole || region->returns || (first != 0 && !capture::may_recurse(request)))) {
     // A loop that comes by with other constants in each round uses none of its entries often.
     const double runs = in_loop && place.made > 0 ? std::min(kExpectedRuns, place.mean_hits()) : kExpectedRuns;
     const double expected = worth(*region, runs);
     const bool o1 = request.options.o1;
-    const CompileOptions options = compile_options(o1, (whole || in_loop) && !o1);
-    auto entry = Entry::make(region, options, frame, whole ? argument_slots(code_) : frame.local_count);
+    const bool is_call = whole && region->returns;
+    const CompileOptions options = compile_options(o1, (is_call || in_loop) && !o1);
+    auto entry = Entry::make(region, options, frame, is_call ? argument_slots(code_) : frame.local_count);
     if (entry) {
-      out.entry = std::move(*entry);
-      out.entry->capture_ns = captured_ns;
+      (*entry)->capture_ns = captured_ns;
+      (whole && !is_call ? out.first_region : out.entry) = std::move(*entry);
       compilation.pays(expected, worth(*region, kSoonRuns));
     } else {
       out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }
   }
   // The regions around a break will have the array work.
-  if (!out.entry) compilation.came_to_nothing(static_cast<int64_t>(captured.work), captured.array_work);
+  if (!out.entry && !out.first_region)
+    compilation.came_to_nothing(static_cast<int64_t>(captured.work), captured.array_work);
   note_breaks(out.breaks);
   note_callees(captured.reached);
   return out;
@@ -182,6 +188,7 @@ capture::CaptureRequest CodeState::capture_request(CompileSite& place, uint32_t 
   capture::CaptureRequest request;
   request.view = view();
   request.entry = instr;
+  request.is_call = whole;
   request.frame = frame;
   request.varied = &place.varied;
   if (!settings_.fullgraph && !settings_.ignore_fp_flags) request.element_loops = &loops_.element_loops();
@@ -218,12 +225,25 @@ capture::CaptureRequest CodeState::capture_request(CompileSite& place, uint32_t 
   return request;
 }
 
+/// Where a capture of a whole call begins so that its first part can be the region of the function's first site; 0: at
+/// the start of the code, because the frame has cells by then or the site is a loop's head.
+uint32_t CodeState::first_site() {
+  if (settings_.fullgraph || settings_.ignore_fp_flags || settings_.trace || PyCode_GetNumFree(code_) > 0) return 0;
+  const capture::CodeView& code = *view();
+  for (int i = 0; i < code.local_count(); ++i)
+    if (code.is_cell(i)) return 0;
+  const std::span<const capture::Instr> instrs = code.instrs();
+  uint32_t first = 1;
+  while (first < instrs.size() && !is_function_start(code, first)) ++first;
+  return first == instrs.size() || capture::is_loop_head(code, first) ? 0 : first;
+}
+
 /// As a loop where that can be, else as a recursion of numbers, else as a region.
 capture::CaptureOutcome CodeState::capture_at(CompileSite& place, capture::CaptureRequest& request, bool whole) {
   const uint32_t instr = request.entry;
   capture::CaptureOutcome outcome;
-  if (!whole && compiles_loops() && is_hot_loop(place, instr, request.frame) &&
-      !loops_.bytecode_loops().count(instr) && capture::is_loop_head(*view(), instr)) {
+  if (!whole && compiles_loops() && is_hot_loop(place, instr, request.frame) && !loops_.bytecode_loops().count(instr) &&
+      capture::is_loop_head(*view(), instr)) {
     if (auto loop = capture::capture_loop(request)) {
       // What captures could not do there, at its iterable or in an inner loop, is done now.
       constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head

@@ -92,9 +92,8 @@ std::shared_ptr<Entry> RunComparison::end_call(bool o1) {
 }
 
 bool RunComparison::is_given_up() const {
-  return !calls_.empty() && std::all_of(calls_.begin(), calls_.end(), [](const auto& c) {
-    return c.second.verdict() == Comparison::Verdict::Drop;
-  });
+  return !calls_.empty() && std::all_of(calls_.begin(), calls_.end(),
+                                        [](const auto& c) { return c.second.verdict() == Comparison::Verdict::Drop; });
 }
 
 void RunComparison::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const FrameView& frame,

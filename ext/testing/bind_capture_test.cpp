@@ -158,6 +158,7 @@ PyObject* run_capture(PyObject*, PyObject* args, PyObject* kwargs) {
     CaptureRequest request;
     request.view = CodeView::decode(reinterpret_cast<PyCodeObject*>(f->func_code));
     request.entry = entry;
+    request.is_call = entry == 0;
     request.frontends = {numpy_frontend()};
     request.options.instruction_limit = limit;
     Varied varied;
