@@ -65,6 +65,7 @@ class Attempt {
         frame_(executor_, request.view, request.frame.globals, request.frame.builtins) {
     session_.set_o1(request.options.o1);
     executor_.builtins = request.frame.builtins;
+    executor_.loops.refused = request.refused_loops;
     executor_.open_calls.push_back({request.view->code(), 0, 0});
     frame_.outermost = true;
     frame_.pc = request.entry;

@@ -12,6 +12,7 @@
 #include "capture/code_view.h"
 #include "capture/guard.h"
 #include "capture/loops/loop_program.h"
+#include "capture/loops/prediction.h"
 #include "capture/session.h"
 #include "capture/splice.h"
 
@@ -160,6 +161,8 @@ struct CaptureRequest {
   std::set<uint32_t>* element_loops = nullptr;
   /// Those that cannot be compiled as loops.
   const std::set<uint32_t>* bytecode_loops = nullptr;
+  /// Loops of which earlier captures found that they would not compile.
+  RefusedLoops* refused_loops = nullptr;
   std::vector<Frontend*> frontends;
   CaptureOptions options;
 };

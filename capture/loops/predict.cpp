@@ -21,6 +21,27 @@ bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
   return false;
 }
 
+uint64_t mixed(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15u; }
+
+/// A hash of what is known of a value's type.
+uint64_t type_hash(Value* v, const graph::Graph& graph) {
+  v = resolved(v);
+  if (!v) return 1;
+  uint64_t hash = mixed(2, static_cast<uint64_t>(v->kind));
+  if (v->is_array())
+    return mixed(hash, static_cast<uint64_t>(v->wrap) << 32 | static_cast<uint64_t>(graph.type(v->id).dtype) << 8 |
+                           static_cast<uint64_t>(graph.type(v->id).rank()));
+  if (v->object) hash = mixed(hash, reinterpret_cast<uintptr_t>(Py_TYPE(v->object.get())));
+  return v->items.empty() ? hash : mixed(hash, type_hash(v->items[0], graph));
+}
+
+uint64_t type_hash(const SymbolicFrame& frame, const graph::Graph& graph) {
+  uint64_t hash = 0;
+  for (const auto* values : {&frame.locals, &frame.stack})
+    for (Value* v : *values) hash = mixed(hash, type_hash(v, graph));
+  return hash;
+}
+
 }  // namespace
 
 /// A value of another session, of which this translation knows the type only.
@@ -146,23 +167,30 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
       const int64_t rounds = iterator->iterated == kOverRange ? rounds_left(iterator) : -1;
       if (rounds >= 0 && rounds <= kFewRounds && !has_inner_loop(view, frame.pc, last)) return false;
     }
-    CaptureRequest request;
-    request.view = frame.view;
-    request.entry = frame.pc;
-    request.frontends = x.session().frontends();
-    request.options = x.options();
-    LoopTranslator translator(request);
-    if (translator.would_compile(frame, x.session().graph())) {
-      answer = kYes;
+    const graph::Graph& graph = x.session().graph();
+    const RefusedLoops::Key key(view.code(), frame.pc, refused ? type_hash(frame, graph) : 0);
+    RefusedLoops::Refusal refusal;
+    if (refused && refused->all.contains(key)) {
+      refusal = refused->all[key];
     } else {
-      reasons_[{&view, frame.pc}] = translator.reason();
-      // Other loops around an operation on arrays are not compiled either.
-      for (uint32_t head = 0; translator.array_work() && head <= *translator.array_work(); ++head)
-        if (heads[head] == kUnasked && last_of_nest(view, head) >= *translator.array_work()) {
-          heads[head] = kNo;
-          reasons_[{&view, head}] = translator.reason();
-        }
+      CaptureRequest request;
+      request.view = frame.view;
+      request.entry = frame.pc;
+      request.frontends = x.session().frontends();
+      request.options = x.options();
+      LoopTranslator translator(request);
+      if (translator.would_compile(frame, graph)) answer = kYes;
+      refusal = {translator.reason(), translator.array_work()};
+      if (answer == kNo && refused) refused->all.emplace(key, refusal);
     }
+    if (answer == kYes) return true;
+    reasons_[{&view, frame.pc}] = refusal.why;
+    // Other loops around an operation on arrays are not compiled either.
+    for (uint32_t head = 0; refusal.array_work && head <= *refusal.array_work; ++head)
+      if (heads[head] == kUnasked && last_of_nest(view, head) >= *refusal.array_work) {
+        heads[head] = kNo;
+        reasons_[{&view, head}] = refusal.why;
+      }
   }
   return answer == kYes;
 }

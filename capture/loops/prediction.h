@@ -1,9 +1,13 @@
 // Which loops a capture leaves to be compiled as loops, instead of unrolling them.
 #pragma once
 
+#include <Python.h>
+
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -14,8 +18,21 @@ class CodeView;
 class Executor;
 class SymbolicFrame;
 
+/// Loops of which earlier captures found that they would not compile: by code, head, and what the variables were there.
+/// Only a hint: other variables with the same hash would be refused too.
+struct RefusedLoops {
+  struct Refusal {
+    std::string why;
+    std::optional<uint32_t> array_work;  // the instruction that works on arrays
+  };
+  using Key = std::tuple<const PyCodeObject*, uint32_t, uint64_t>;
+  std::map<Key, Refusal> all;
+};
+
 class LoopPrediction {
  public:
+  /// Remembers refusals from one capture to the next; null: it does not.
+  RefusedLoops* refused = nullptr;
   /// Does the frame stand at the head of a loop that compiles as a loop? Asked once for each head.
   bool leaves(Executor& x, const SymbolicFrame& frame);
   /// Why the loop whose head an instruction is would not compile; "": not asked, or it would.

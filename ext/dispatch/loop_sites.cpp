@@ -43,6 +43,7 @@ void LoopSites::clear() {
   element_loops_.clear();
   bytecode_loops_.clear();
   reasons_.clear();
+  refused_.all.clear();
 }
 
 bool is_hot(const CodeView& view, uint32_t head, const capture::FrameView& frame, int64_t visits, bool is_marked) {

@@ -20,6 +20,7 @@ class LoopSites {
   std::set<uint32_t>& element_loops() { return element_loops_; }
   /// Heads of loops that cannot be compiled as loops.
   std::set<uint32_t>& bytecode_loops() { return bytecode_loops_; }
+  capture::RefusedLoops& refused_loops() { return refused_; }
   /// Why a loop at this instruction cannot be, or null.
   const std::string* reason(uint32_t head) const;
 
@@ -31,6 +32,7 @@ class LoopSites {
  private:
   std::set<uint32_t> element_loops_, bytecode_loops_;
   std::map<uint32_t, std::string> reasons_;
+  capture::RefusedLoops refused_;
 };
 
 /// Has a loop had enough rounds? Compiling it takes as long as some thousand rounds of it in the interpreter. `visits`:

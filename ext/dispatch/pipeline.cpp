@@ -193,6 +193,7 @@ capture::CaptureRequest CodeState::capture_request(CompileSite& place, uint32_t 
   request.varied = &place.varied;
   if (!settings_.fullgraph && !settings_.ignore_fp_flags) request.element_loops = &loops_.element_loops();
   request.bytecode_loops = &loops_.bytecode_loops();
+  request.refused_loops = &loops_.refused_loops();
   request.frontends = frontends();
   capture::CaptureOptions& options = request.options;
   options.fullgraph = settings_.fullgraph;
