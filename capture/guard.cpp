@@ -113,7 +113,7 @@ std::string Guard::str() const {
       return type + "." + name + " is " + short_repr(object.get());
     case GuardKind::Mro: {
       std::string classes;
-      for (const Ref<>& part : source->parts) classes += (classes.empty() ? "" : ", ") + short_repr(part.get());
+      for (const HeldRef& part : source->parts) classes += (classes.empty() ? "" : ", ") + short_repr(part.get());
       return x + ".__mro__ == (" + classes + ")";
     }
     case GuardKind::Code: return x + ".__code__ is the code of " + (reason.empty() ? x : reason);

@@ -67,8 +67,8 @@ struct Guard {
   SourceRef source;  // none: the guard is about `several`, or about no object
   SourceRef other;
   std::vector<SourceRef> several;
-  Ref<> object;
-  Ref<> key;
+  HeldRef object;
+  HeldRef key;
   int64_t number = 0;
   ArraySpec array;
   graph::DimGuard dim{graph::Relation::Eq, 0, 0, true};

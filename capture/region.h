@@ -51,7 +51,7 @@ struct Recipe {
     Text,         // the same, once all numbers are known
     Method,       // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
   } kind;
-  Ref<> object;
+  HeldRef object;
   SourceRef source;
   uint32_t index = 0;
   Wrap wrap = Wrap::NdArray;
@@ -73,8 +73,8 @@ struct Effect {
     CountCall,    // of the functools.lru_cache wrapper `object`: a hit of `source`, or (none) a miss
   } kind;
   int32_t target = -1, key = -1, value = -1;  // recipe indices, -1: none
-  Ref<> object;
-  Ref<> name;
+  HeldRef object;
+  HeldRef name;
   std::vector<uint32_t> items;
   SourceRef source;
 };
@@ -103,7 +103,7 @@ struct Region {
   std::vector<Effect> effects;
   std::vector<Break> breaks;  // the break that ended it (none with `returns`), and callees not inlined
   uint32_t instructions = 0;  // executed symbolically
-  Ref<> globals, builtins;    // of the frame: the region fits no other function with the same code
+  HeldRef globals, builtins;  // of the frame: the region fits no other function with the same code
 };
 
 /// A loop of a ufunc of NumPy's over float64, whose results are float64 or bool.

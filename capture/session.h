@@ -39,7 +39,7 @@ struct Input {
 
 /// Where NumPy looks when it warns: the file of the running code, and its globals (`__name__`, `__warningregistry__`).
 struct Origin {
-  Ref<> file, globals;
+  HeldRef file, globals;
 };
 
 /// May an array be written, as far as that is not its memory's affair? Views of it inherit this.

@@ -46,7 +46,7 @@ bool same(const Source& a, const Source& b) {
   if (&a == &b) return true;
   if (a.kind != b.kind || a.index != b.index || a.object.get() != b.object.get()) return false;
   if (!same_key(a.key.get(), b.key.get())) return false;
-  const auto same_part = [](const Ref<>& x, const Ref<>& y) { return same_key(x.get(), y.get()); };
+  const auto same_part = [](const HeldRef& x, const HeldRef& y) { return same_key(x.get(), y.get()); };
   if (!std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same_part)) return false;
   if (!a.base || !b.base) return a.base == b.base;
   return same(*a.base, *b.base);

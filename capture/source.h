@@ -38,10 +38,10 @@ struct Source {
   SourceKind kind;
   SourceRef base;
   int index = -1;
-  Ref<> key;
-  Ref<> object;
-  std::string name;          // of a local, for printing
-  std::vector<Ref<>> parts;  // of a Cached one; of a class under an Mro guard
+  HeldRef key;
+  HeldRef object;
+  std::string name;            // of a local, for printing
+  std::vector<HeldRef> parts;  // of a Cached one; of a class under an Mro guard
 
   /// As a Python expression: x, self.weights[0], sim.DT.
   std::string str() const;

@@ -42,7 +42,7 @@ struct LoopObject {
     Zip,            // of its parts
     Parts,          // an enumerate or zip object, `index` of LoopProgram::fetched, with its parts advanced
   } kind = Kind::Null;
-  Ref<> object;
+  HeldRef object;
   uint32_t index = 0;
   graph::DType dtype = graph::DType::F64;
   uint32_t value = 0;  // the first of its values

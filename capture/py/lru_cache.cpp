@@ -78,10 +78,10 @@ PyObject* lru_function(PyObject* cache) { return as_cache(cache)->func; }
 
 bool lru_keeps_nothing(PyObject* cache) { return as_cache(cache)->maxsize == 0; }
 
-std::vector<Ref<>> lru_key_parts(PyObject* cache, const std::vector<Ref<>>& args,
-                                 const std::vector<std::pair<Ref<>, Ref<>>>& keywords) {
+std::vector<HeldRef> lru_key_parts(PyObject* cache, const std::vector<Ref<>>& args,
+                                   const std::vector<std::pair<Ref<>, Ref<>>>& keywords) {
   const Cache* c = as_cache(cache);
-  std::vector<Ref<>> parts = args;
+  std::vector<HeldRef> parts(args.begin(), args.end());
   if (!keywords.empty()) parts.push_back(Ref<>::share(c->kwd_mark));
   for (const auto& [name, value] : keywords) {
     parts.push_back(name);
@@ -97,8 +97,9 @@ std::vector<Ref<>> lru_key_parts(PyObject* cache, const std::vector<Ref<>>& args
   return parts;
 }
 
-Ref<> lru_key(const std::vector<Ref<>>& parts) {
-  if (parts.size() == 1 && (PyUnicode_CheckExact(parts[0].get()) || PyLong_CheckExact(parts[0].get()))) return parts[0];
+Ref<> lru_key(const std::vector<HeldRef>& parts) {
+  if (parts.size() == 1 && (PyUnicode_CheckExact(parts[0].get()) || PyLong_CheckExact(parts[0].get())))
+    return Ref<>::share(parts[0].get());
   Ref<> key = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
   if (!key) PyErr_Clear();
   for (std::size_t i = 0; key && i < parts.size(); ++i)

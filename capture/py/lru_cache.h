@@ -16,10 +16,10 @@ PyObject* lru_function(PyObject* cache);  // borrowed
 /// Nothing is ever kept: each call is a miss.
 bool lru_keeps_nothing(PyObject* cache);
 /// What the key of a call is made of; the key itself is a tuple of these, but for a single str or int.
-std::vector<Ref<>> lru_key_parts(PyObject* cache, const std::vector<Ref<>>& args,
-                                 const std::vector<std::pair<Ref<>, Ref<>>>& keywords);
+std::vector<HeldRef> lru_key_parts(PyObject* cache, const std::vector<Ref<>>& args,
+                                   const std::vector<std::pair<Ref<>, Ref<>>>& keywords);
 /// Null: no memory, without an exception.
-Ref<> lru_key(const std::vector<Ref<>>& parts);
+Ref<> lru_key(const std::vector<HeldRef>& parts);
 /// Borrowed from the cache, or null; nothing is counted. `cache` may be any object.
 PyObject* lru_result(PyObject* cache, PyObject* key);
 /// What a call that finds its result does beside giving it; nothing where it is not there any more.

@@ -35,6 +35,41 @@ class Ref {
   T* p_ = nullptr;
 };
 
+/// A reference of a region. After weaken() it names an object that others keep alive; whoever made it weak calls
+/// forget() when that object dies. Both are for the owner of all, which has no other access to the region.
+class HeldRef {
+ public:
+  HeldRef() = default;
+  HeldRef(Ref<> object) : object_(object.release()) {}  // NOLINT(google-explicit-constructor): a Ref that may be weak
+  HeldRef(const HeldRef& o) : object_(o.object_), weak_(o.weak_) {
+    if (!weak_) Py_XINCREF(object_);
+  }
+  HeldRef(HeldRef&& o) noexcept : object_(std::exchange(o.object_, nullptr)), weak_(o.weak_) {}
+  HeldRef& operator=(HeldRef o) noexcept {
+    std::swap(object_, o.object_);
+    std::swap(weak_, o.weak_);
+    return *this;
+  }
+  ~HeldRef() {
+    if (!weak_) Py_XDECREF(object_);
+  }
+
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  bool is_weak() const { return weak_; }
+  void weaken() const {
+    if (std::exchange(weak_, true)) return;
+    Py_XDECREF(object_);
+  }
+  void forget() const {
+    if (weak_) object_ = nullptr;
+  }
+
+ private:
+  mutable PyObject* object_ = nullptr;
+  mutable bool weak_ = false;
+};
+
 /// An object that is looked up once and kept for ever. In place of a static with an initializer: looking up may run
 /// Python code, which may come to the same place again, or let another thread come there.
 class Once {

@@ -232,7 +232,7 @@ std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_-
 void CodeState::insert(CompileSite& place, std::shared_ptr<Entry> entry, uint64_t kinds) {
   announce(*entry, code_, view()->instrs()[entry->region().entry].line, place.made);
   compiled_ = true;
-  entry->weaken_references([state = weak_from_this()] {
+  entry->references().weaken([state = weak_from_this()] {
     if (const std::shared_ptr<CodeState> here = state.lock()) here->drop_invalid();
   });
   place.insert(std::move(entry), kinds);
@@ -264,7 +264,7 @@ void CodeState::drop_invalid() {
   Busy busy(*this);
   for_each_place([this](CompileSite& place, int) {
     for (std::size_t i = place.entries.size(); i-- > 0;)
-      if (place.entries[i]->is_invalid()) retire(place, i);
+      if (place.entries[i]->references().is_broken()) retire(place, i);
   });
 }
 
@@ -493,11 +493,11 @@ int CodeState::traverse(visitproc visit, void* arg) const {
   int result = 0;
   const_cast<CodeState*>(this)->for_each_place([&](const CompileSite& place, int) {
     for (const auto& entry : place.entries)
-      if (!result) result = entry->traverse(visit, arg);
+      if (!result) result = entry->references().traverse(visit, arg);
   });
   for (const auto& entry : retired_.entries)
-    if (!result) result = entry->traverse(visit, arg);
-  if (!result && first_region_) result = first_region_->traverse(visit, arg);
+    if (!result) result = entry->references().traverse(visit, arg);
+  if (!result && first_region_) result = first_region_->references().traverse(visit, arg);
   if (!result && callees_) result = callees_->traverse(visit, arg);
   if (!result) Py_VISIT(pending_error_.get());
   return result;

@@ -60,7 +60,7 @@ bool mro_is(PyObject* type, const capture::Source& source) {
   PyObject* mro = type && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
   return mro && PyTuple_GET_SIZE(mro) == static_cast<Py_ssize_t>(source.parts.size()) &&
          std::equal(source.parts.begin(), source.parts.end(), &PyTuple_GET_ITEM(mro, 0),
-                    [](const capture::Ref<>& part, const PyObject* cls) { return part.get() == cls; });
+                    [](const capture::HeldRef& part, const PyObject* cls) { return part.get() == cls; });
 }
 
 bool are_distinct(const ApartTest& test) {

@@ -91,7 +91,7 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
   const int64_t* v = values + o.value;
   switch (o.kind) {
     case Kind::Null: return {};
-    case Kind::Constant: return o.object;
+    case Kind::Constant: return Ref<>::share(o.object.get());
     case Kind::Fetch: return Ref<>::share(fetched(o.index, m));
     case Kind::Int: return Ref<>::steal(PyLong_FromLongLong(v[0]));
     case Kind::Bool: return Ref<>::share(v[0] ? Py_True : Py_False);

@@ -210,8 +210,8 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
-  collect_refs();
-  sees_warnings_ = std::any_of(refs_.begin(), refs_.end(), [](const Ref<>* ref) { return is_of_warnings(ref->get()); });
+  references_.emplace(*region_);
+  sees_warnings_ = references_->any(is_of_warnings);
 
   if (std::optional<GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
@@ -220,122 +220,8 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 }
 
 Entry::~Entry() {
-  for (Ref<>* ref : refs_) {
-    const WeakDependency* dependency = weak_dependency_on(ref->get());
-    if (!dependency) continue;
-    if (capture::is_alive(dependency->weakref.get())) Py_INCREF(ref->get());
-    else  // it dies now, and others are told first
-      (void)ref->release();
-  }
-  if (watcher_) PyCapsule_SetContext(watcher_.get(), nullptr);
   if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
   if (undoable_ && undoable_->plan) stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
-}
-
-void Entry::collect_refs() {
-  std::unordered_set<const capture::Source*> seen;
-  auto object = [this](const Ref<>& ref) {
-    if (ref) refs_.push_back(const_cast<Ref<>*>(&ref));
-  };
-  auto source = [&](const capture::SourceRef& ref) {
-    for (const capture::Source* s = ref.get(); s && seen.insert(s).second; s = s->base.get()) {
-      object(s->key);
-      object(s->object);
-      for (const Ref<>& part : s->parts) object(part);
-    }
-  };
-  for (const Guard& g : region_->guards) {
-    object(g.object);
-    object(g.key);
-    source(g.source);
-    source(g.other);
-    for (const capture::SourceRef& each : g.several) source(each);
-  }
-  for (const capture::Input& input : region_->inputs) source(input.source);
-  for (const capture::Origin& origin : region_->origins) {
-    object(origin.file);
-    object(origin.globals);
-  }
-  for (const capture::Recipe& r : region_->recipes) {
-    object(r.object);
-    source(r.source);
-  }
-  for (const capture::Effect& e : region_->effects) {
-    object(e.object);
-    object(e.name);
-    source(e.source);
-  }
-  if (region_->loop) {
-    for (const capture::SourceRef& s : region_->loop->fetched) source(s);
-    for (const capture::LoopExit& exit : region_->loop->exits)
-      for (const capture::LoopObject& o : exit.objects) object(o.object);
-  }
-  object(region_->globals);
-  object(region_->builtins);
-}
-
-int Entry::traverse(visitproc visit, void* arg) const {
-  for (const Ref<>* ref : refs_)
-    if (*ref && !weak_dependency_on(ref->get()))
-      if (const int result = visit(ref->get(), arg)) return result;
-  return 0;
-}
-
-// References that are dependency. The weak references are not visited: as long as they are reachable the collector
-// calls back before it clears anything.
-
-const Entry::WeakDependency* Entry::weak_dependency_on(PyObject* object) const {
-  const auto at = std::lower_bound(
-      weak_dependencies_.begin(), weak_dependencies_.end(), object,
-      [](const WeakDependency& dependency, PyObject* o) { return std::less<PyObject*>()(dependency.object, o); });
-  return at != weak_dependencies_.end() && at->object == object ? &*at : nullptr;
-}
-
-void Entry::weaken_references(std::function<void()> on_invalid) {
-  std::map<PyObject*, Py_ssize_t> counts;  // in the order that weak_dependency_on() relies on
-  std::map<PyObject*, PyObject*> modules;  // by their namespaces, which have no weak references of their own
-  for (const Ref<>* ref : refs_)
-    if (PyModule_Check(ref->get())) modules.emplace(PyModule_GetDict(ref->get()), ref->get());
-  for (const Ref<>* ref : refs_) {
-    PyObject* object = ref->get();
-    if (modules.count(object)) ++counts[object];
-    const bool for_ever =
-        PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
-    // A run calls custom operators: it must not lose one on the way.
-    if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !is_custom_op(object)) ++counts[object];
-  }
-  if (counts.empty()) return;
-  static PyMethodDef method = {"framejit_invalidate", invalidate, METH_O, nullptr};
-  watcher_ = Ref<>::steal(PyCapsule_New(this, nullptr, nullptr));
-  const Ref<> callback = watcher_ ? Ref<>::steal(PyCFunction_New(&method, watcher_.get())) : Ref<>();
-  if (callback) PyCapsule_SetContext(watcher_.get(), this);
-  on_invalid_ = std::move(on_invalid);
-  for (const auto& [object, count] : counts) {
-    if (Py_REFCNT(object) <= count || !callback) continue;
-    const auto module = modules.find(object);
-    Ref<> weakref = Ref<>::steal(PyWeakref_NewRef(module == modules.end() ? object : module->second, callback.get()));
-    if (!weakref) continue;
-    weak_dependencies_.push_back({std::move(weakref), object});
-    for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(object);
-  }
-  if (PyErr_Occurred()) PyErr_Clear();
-}
-
-/// An object that the entry refers to weakly dies.
-PyObject* Entry::invalidate(PyObject* capsule, PyObject* weakref) {
-  auto* entry = static_cast<Entry*>(PyCapsule_GetContext(capsule));
-  if (!entry) Py_RETURN_NONE;
-  const auto at =
-      std::find_if(entry->weak_dependencies_.begin(), entry->weak_dependencies_.end(),
-                   [weakref](const WeakDependency& dependency) { return dependency.weakref.get() == weakref; });
-  if (at == entry->weak_dependencies_.end()) Py_RETURN_NONE;
-  for (Ref<>* ref : entry->refs_)
-    if (ref->get() == at->object) (void)ref->release();
-  entry->weak_dependencies_.erase(at);
-  entry->invalid_ = true;
-  const std::function<void()> on_invalid = entry->on_invalid_;  // the entry may go
-  on_invalid();
-  Py_RETURN_NONE;
 }
 
 /// Is the entry one whose runs keep coming to nothing, and not tried this time?
@@ -516,7 +402,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
 
 /// Do the guards hold, and is a run worth trying?
 inline Outcome Entry::fits(Matched& m) {
-  if (invalid_ || !guards_->match(m)) return Outcome::Miss;
+  if (references_->is_broken() || !guards_->match(m)) return Outcome::Miss;
   ++hits_;
   if (rests()) return Outcome::Declined;
   if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;

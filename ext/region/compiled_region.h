@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "ext/region/finalizers.h"
 #include "ext/region/flag_warnings.h"
 #include "ext/region/materialize.h"
+#include "ext/region/references.h"
 
 namespace framejit::ext {
 
@@ -90,13 +90,8 @@ class Entry {
   int64_t capture_ns = 0;
   bool all_forced = false;  // stress: each of its guards has failed once
 
-  /// Visits every reference that the entry owns, once each.
-  int traverse(visitproc visit, void* arg) const;
-
-  /// Gives up the references to objects that others own too and that can be referred to weakly. When one of them dies
-  /// the entry fits no more, and `on_invalid` is called.
-  void weaken_references(std::function<void()> on_invalid);
-  bool is_invalid() const { return invalid_; }
+  References& references() { return *references_; }
+  const References& references() const { return *references_; }
 
   ~Entry();
 
@@ -113,10 +108,6 @@ class Entry {
                            16;  // runs in a row that the bytecode had because it is faster; then few are looked at
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
-  struct WeakDependency {
-    capture::Ref<> weakref;
-    PyObject* object;  // references of region_ to it are not counted
-  };
   /// The memory of a run, in words: where its arrays begin, the first at 0.
   struct Sizes {
     uint32_t symbols = 0, params = 0, scalars = 0, cells = 0, roots = 0, results = 0, objects = 0, all = 0;
@@ -128,9 +119,6 @@ class Entry {
   class Run;
   Entry() = default;
   std::string link(const LiveSlots& live, int local_count);
-  void collect_refs();
-  const WeakDependency* weak_dependency_on(PyObject* object) const;
-  static PyObject* invalidate(PyObject* capsule, PyObject* weakref);
   bool rests();
   int size_class(const Matched& m) const;
   bool takes_turn(const Matched& m);
@@ -159,12 +147,8 @@ class Entry {
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
   std::optional<FinalizerCheck> finalizer_check_;
-  std::unique_ptr<CompiledLoop> loop_;             // runs in place of the plan
-  std::vector<capture::Ref<>*> refs_;              // all that region_ owns, once each; null when what it named died
-  std::vector<WeakDependency> weak_dependencies_;  // by address
-  capture::Ref<> watcher_;  // capsule that the weak references call with: this entry, or null when it is gone
-  std::function<void()> on_invalid_;
-  bool invalid_ = false;
+  std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
+  std::optional<References> references_;
   Sizes sizes_;
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool one_kernel_ = false;    // Plan::run_short does it
