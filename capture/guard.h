@@ -34,32 +34,62 @@ struct ArraySpec {
   bool aligned = true;
 };
 
+/// The kinds, each with its place in the order of tests, cheapest and most telling first (0: of a local, before all
+/// others), and whether the test fails where the source is unbound. To add one: a row here, its text in Guard::str(),
+/// its test in ext/guards/guard_program.cpp.
+// clang-format off
+#define FRAMEJIT_GUARD_KINDS(X)                                                                                        \
+  /* source is object */                                                                                               \
+  X(Identity, 1, true)                                                                                                 \
+  /* type(source) is object */                                                                                         \
+  X(Type, 1, true)                                                                                                     \
+  /* exact int, str, bytes, bool, None, float (by bits), or tuple of these: equal to object in type and value */       \
+  X(Equal, 1, true)                                                                                                    \
+  /* the slot is unbound; of a Cached source: nothing is kept under the key */                                         \
+  X(Unbound, 1, false)                                                                                                 \
+  /* the slot is bound, to whatever */                                                                                 \
+  X(Bound, 1, false)                                                                                                   \
+  /* exact function whose __code__ is object and whose __globals__ is key */                                           \
+  X(Code, 1, true)                                                                                                     \
+  /* source is other (true at capture) */                                                                              \
+  X(SameObject, 2, false)                                                                                              \
+  /* of the objects `several`, each of the first `number` is none of the others */                                     \
+  X(Distinct, 2, false)                                                                                                \
+  /* the dict of source's attributes, if there is one, is held by no other object */                                   \
+  X(OwnDict, 2, true)                                                                                                  \
+  /* no class was registered with an abstract one since: their number is `number` (capture/py/abstract.h) */           \
+  X(Registrations, 2, false)                                                                                           \
+  /* how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset */                    \
+  X(Length, 2, true)                                                                                                   \
+  /* the MRO of the class that source is: the `parts` of source */                                                     \
+  X(Mro, 2, true)                                                                                                      \
+  /* looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing; number is  \
+     1: on the MRO of the type that source is */                                                                       \
+  X(TypeAttr, 2, true)                                                                                                 \
+  /* `key` is not found: no source: in the dict `object` (a module's); source an exact dict or defaultdict (then number\
+     is 1): in it; else in the instance dict of source (attribute shadowing), which may be missing */                  \
+  X(HasNot, 3, true)                                                                                                   \
+  /* the exact set or frozenset has the key (number is 1), or has it not (0) */                                        \
+  X(Member, 3, true)                                                                                                   \
+  /* exact set or frozenset whose elements are, in the order of iteration, the items of the tuple `object`; no object: \
+     all are plain keys, and at most `number` */                                                                       \
+  X(Elements, 3, true)                                                                                                 \
+  /* exact dict or defaultdict whose keys are, in order, the items of the tuple `object` */                            \
+  X(Keys, 3, true)                                                                                                     \
+  /* exact int that fits int64; binds the symbol of `dim` */                                                           \
+  X(IntSymbol, 4, true)                                                                                                \
+  /* `array`: binds symbols too */                                                                                     \
+  X(Array, 4, true)                                                                                                    \
+  /* relation between bound symbols */                                                                                 \
+  X(DimRelation, 5, false)                                                                                             \
+  /* of the arrays `several`, the memory of each of the first `number` overlaps that of no other */                    \
+  X(Disjoint, 6, false)
+// clang-format on
+
 enum class GuardKind : uint8_t {
-  Identity,  // source is object
-  Type,      // type(source) is object
-  Equal,     // exact int, str, bytes, bool, None, float (by bits), or tuple of these: equal to object in type and value
-  Array,     // array
-  IntSymbol,  // exact int that fits int64; binds the symbol of `dim`
-  Length,     // how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset
-  Member,     // the exact set or frozenset has the key (number is 1), or has it not (0)
-  Elements,   // exact set or frozenset whose elements are, in the order of iteration, the items of the tuple `object`;
-              // no object: all are plain keys, and at most `number`
-  Keys,       // exact dict or defaultdict whose keys are, in order, the items of the tuple `object`
-  Unbound,    // the slot is unbound; of a Cached source: nothing is kept under the key
-  Bound,      // the slot is bound, to whatever
-  HasNot,     // `key` is not found: no source: in the dict `object` (a module's); source an exact dict or defaultdict
-           // (then number is 1): in it; else in the instance dict of source (attribute shadowing), which may be missing
-  TypeAttr,  // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing;
-             // number is 1: on the MRO of the type that source is
-  Mro,       // the MRO of the class that source is: the `parts` of source
-  Code,      // exact function whose __code__ is object and whose __globals__ is key
-  DimRelation,    // relation between bound symbols
-  Disjoint,       // of the arrays `several`, the memory of each of the first `number` overlaps that of no other
-  SameObject,     // source is other (true at capture)
-  Distinct,       // of the objects `several`, each of the first `number` is none of the others
-  OwnDict,        // the dict of source's attributes, if there is one, is held by no other object
-  Registrations,  // no class was registered with an abstract one since: their number is `number`
-                  // (capture/py/abstract.h)
+#define FRAMEJIT_KIND(name, order, needs_object) name,
+  FRAMEJIT_GUARD_KINDS(FRAMEJIT_KIND)
+#undef FRAMEJIT_KIND
 };
 
 struct Guard {

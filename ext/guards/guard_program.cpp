@@ -221,7 +221,7 @@ int GuardProgram::run(Matched& m) const noexcept {
         ok = o && array_fits(impl_->arrays[i->number], o, m, symbol_count);
         break;
       }
-      case GuardOp::BindInt: {
+      case GuardOp::IntSymbol: {
         PyObject* o = object(m, i->a);
         if (!o || !PyLong_CheckExact(o)) break;
         int overflow = 0;
@@ -275,7 +275,7 @@ int GuardProgram::run(Matched& m) const noexcept {
              (!i->key || PyFunction_GET_GLOBALS(o) == i->key);
         break;
       }
-      case GuardOp::Relation: ok = holds(impl_->relations[i->number], m.symbols, symbol_count); break;
+      case GuardOp::DimRelation: ok = holds(impl_->relations[i->number], m.symbols, symbol_count); break;
       case GuardOp::Disjoint:
       case GuardOp::Distinct: {
         const ApartTest& test = impl_->apart[i->number];
@@ -284,7 +284,7 @@ int GuardProgram::run(Matched& m) const noexcept {
         ok = i->op == GuardOp::Distinct ? are_distinct(test) : are_disjoint(test);
         break;
       }
-      case GuardOp::Same: ok = object(m, i->a) == object(m, i->b); break;
+      case GuardOp::SameObject: ok = object(m, i->a) == object(m, i->b); break;
       case GuardOp::OwnDict: {
         PyObject* o = object(m, i->a);
         ok = o && capture::has_own_dict(o);

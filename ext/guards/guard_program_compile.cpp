@@ -31,7 +31,7 @@ class GuardCompiler {
     }
     collect_groups(guards, sources);
     for (const Guard& g : guards)
-      if (g.source && fails_unbound(g)) looked_at_.insert(g.source);
+      if (g.source && row(g.kind).fails_unbound) looked_at_.insert(g.source);
     for (const uint32_t i : order(guards)) {
       guard_ = i;
       add(guards[i]);
@@ -70,61 +70,23 @@ class GuardCompiler {
 
   static int depth(const capture::Source& source) { return source.base ? 1 + depth(*source.base) : 0; }
 
-  /// Cheapest and most telling first. Guards that bind symbols keep their order, relations come behind them.
-  static int rank(const Guard& g) {
-    const bool local = g.source && depth(*g.source) == 0;
-    switch (g.kind) {
-      case GuardKind::Identity:
-      case GuardKind::Type:
-      case GuardKind::Equal:
-      case GuardKind::Unbound:
-      case GuardKind::Bound:
-      case GuardKind::Code: return local ? 0 : 1;
-      case GuardKind::SameObject:
-      case GuardKind::Registrations:
-      case GuardKind::OwnDict:
-      case GuardKind::Distinct: return 2;
-      case GuardKind::Length:
-      case GuardKind::Mro:
-      case GuardKind::TypeAttr: return 2;
-      case GuardKind::HasNot:
-      case GuardKind::Member:
-      case GuardKind::Elements:
-      case GuardKind::Keys: return 3;
-      case GuardKind::IntSymbol:
-      case GuardKind::Array: return 4;
-      case GuardKind::DimRelation: return 5;
-      case GuardKind::Disjoint: return 6;
-    }
-    return 7;
+  struct Row {
+    int order;
+    bool fails_unbound;
+  };
+  static const Row& row(GuardKind kind) {
+    static constexpr Row kRows[] = {
+#define FRAMEJIT_ROW(name, order, fails_unbound) {order, fails_unbound},
+        FRAMEJIT_GUARD_KINDS(FRAMEJIT_ROW)
+#undef FRAMEJIT_ROW
+    };
+    return kRows[static_cast<std::size_t>(kind)];
   }
 
-  /// Does the guard, which asks for more than that, fail where its source is unbound?
-  static bool fails_unbound(const Guard& g) {
-    switch (g.kind) {
-      case GuardKind::Identity:
-      case GuardKind::Type:
-      case GuardKind::Equal:
-      case GuardKind::Array:
-      case GuardKind::IntSymbol:
-      case GuardKind::Length:
-      case GuardKind::Member:
-      case GuardKind::Elements:
-      case GuardKind::Keys:
-      case GuardKind::HasNot:
-      case GuardKind::TypeAttr:
-      case GuardKind::Mro:
-      case GuardKind::Code:
-      case GuardKind::OwnDict: return true;
-      case GuardKind::Bound:
-      case GuardKind::Unbound:
-      case GuardKind::DimRelation:
-      case GuardKind::SameObject:
-      case GuardKind::Registrations:
-      case GuardKind::Distinct:
-      case GuardKind::Disjoint: return false;
-    }
-    return false;
+  /// Guards that bind symbols keep their order, relations come behind them.
+  static int rank(const Guard& g) {
+    const int order = row(g.kind).order;
+    return order == 1 && g.source && depth(*g.source) == 0 ? 0 : order;
   }
 
   static std::vector<uint32_t> order(const std::vector<Guard>& guards) {
@@ -342,13 +304,12 @@ class GuardCompiler {
 
   void add(const Guard& g) {
     GuardInstr instr{
-        .op = GuardOp::Bound, .guard = guard_, .object = g.object.get(), .key = g.key.get(), .number = g.number};
+        .op = op_of(g.kind), .guard = guard_, .object = g.object.get(), .key = g.key.get(), .number = g.number};
     switch (g.kind) {
       case GuardKind::Array: return add_array(g);
       case GuardKind::DimRelation: {
         const graph::DimGuard& dim = impl_.guards[guard_].dim;
         RelationTest test{dim.relation, dim_code(dim.left), dim_code(dim.right), dim.outcome};
-        instr.op = GuardOp::Relation;
         instr.number = static_cast<int64_t>(impl_.relations.size());
         impl_.relations.push_back(test);
         return emit(instr);
@@ -358,20 +319,17 @@ class GuardCompiler {
         instr.a = operand_of(g.source);
         if (symbol < 0) return fail("an int guard without a symbol of its own: " + g.str());
         bound_[symbol] = true;
-        instr.op = GuardOp::BindInt;
         instr.number = symbol;
         return emit(instr);
       }
       case GuardKind::Registrations:
         impl_.registrations = capture::abstract_registrations();
         if (!impl_.registrations) return fail("a number that is kept elsewhere: " + g.str());
-        instr.op = GuardOp::Registrations;
         return emit(instr);
       case GuardKind::Distinct:
       case GuardKind::Disjoint: {
         ApartTest test{{}, static_cast<std::size_t>(g.number), {}, {}};
         for (const SourceRef& each : g.several) test.operands.push_back(operand_of(each));
-        instr.op = g.kind == GuardKind::Distinct ? GuardOp::Distinct : GuardOp::Disjoint;
         instr.number = static_cast<int64_t>(impl_.apart.size());
         impl_.apart.push_back(std::move(test));
         return emit(instr);
@@ -399,35 +357,8 @@ class GuardCompiler {
       default: break;
     }
     instr.a = operand_of(g.source);
-    switch (g.kind) {
-      case GuardKind::Identity: instr.op = GuardOp::Identity; break;
-      case GuardKind::Type: instr.op = GuardOp::Type; break;
-      case GuardKind::Equal: instr.op = GuardOp::Equal; break;
-      case GuardKind::Length: instr.op = GuardOp::Length; break;
-      case GuardKind::Member: instr.op = GuardOp::Member; break;
-      case GuardKind::Elements: instr.op = GuardOp::Elements; break;
-      case GuardKind::Keys: instr.op = GuardOp::Keys; break;
-      case GuardKind::Unbound: instr.op = GuardOp::Unbound; break;
-      case GuardKind::Bound: instr.op = GuardOp::Bound; break;
-      case GuardKind::HasNot: instr.op = GuardOp::HasNot; break;
-      case GuardKind::TypeAttr: instr.op = GuardOp::TypeAttr; break;
-      case GuardKind::Mro:
-        instr.op = GuardOp::Mro;
-        instr.source = g.source.get();
-        break;
-      case GuardKind::Code: instr.op = GuardOp::Code; break;
-      case GuardKind::OwnDict: instr.op = GuardOp::OwnDict; break;
-      case GuardKind::SameObject:
-        instr.b = operand_of(g.other);
-        instr.op = GuardOp::Same;
-        break;
-      case GuardKind::Array:
-      case GuardKind::IntSymbol:
-      case GuardKind::Registrations:
-      case GuardKind::Distinct:
-      case GuardKind::Disjoint:
-      case GuardKind::DimRelation: return;
-    }
+    if (g.kind == GuardKind::SameObject) instr.b = operand_of(g.other);
+    if (g.kind == GuardKind::Mro) instr.source = g.source.get();
     emit(instr);
   }
 

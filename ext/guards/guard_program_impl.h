@@ -94,29 +94,16 @@ enum class GuardOp : uint8_t {
   FetchSelf,
   FetchMethod,
   FetchCached,
-  Bound,  // a local or stack slot that later instructions rely on
-  Identity,
-  Type,
-  Equal,
-  Array,
-  BindInt,
-  Length,
-  Member,
-  Elements,
-  Keys,
-  Unbound,
-  NotCached,
-  HasNot,
-  TypeAttr,
-  Mro,
-  Code,
-  Relation,
-  Disjoint,
-  Same,
-  Distinct,
-  OwnDict,
-  Registrations,
+  NotCached,  // an Unbound guard of a Cached source
+#define FRAMEJIT_OP(name, order, fails_unbound) name,
+  FRAMEJIT_GUARD_KINDS(FRAMEJIT_OP)
+#undef FRAMEJIT_OP
 };
+
+/// The instruction that tests a kind of guard.
+constexpr GuardOp op_of(capture::GuardKind kind) {
+  return static_cast<GuardOp>(static_cast<int>(GuardOp::NotCached) + 1 + static_cast<int>(kind));
+}
 
 struct GuardInstr {
   GuardOp op;
