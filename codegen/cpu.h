@@ -14,7 +14,7 @@ struct Cpu {
   long l1d_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 8 << 20;
 };
 
-/// Detected by CPUID and XGETBV once.
+/// Detected once.
 const Cpu& detected_cpu();
 /// `override_name`: "", "avx2", "avx512" (without AMX; never more than what is there), "none".
 Cpu select_cpu(std::string_view override_name);
