@@ -104,8 +104,8 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
     if (*state->why_given_up()) f->direct.prepare(f);
     return call_direct(f, args, nargsf, kwnames);
   }
-  const capture::ReachScope scope(state->reach());
-  if (callees) capture::ReachScope::want_hook();
+  const capture::ActiveFunctionScope scope(state->function_id());
+  if (callees) capture::ActiveFunctionScope::request_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
   const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(spliced);
   PyObject* result = PyObject_Vectorcall(reinterpret_cast<PyObject*>(spliced), args, nargsf, kwnames);
@@ -180,7 +180,7 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]
     renew(f);
-  if ((capture::tools_active() || stance == Stance::ForceEager || tape_hook) && !insisting) [[unlikely]]
+  if (bytecode_only() && !force_compiled) [[unlikely]]
     return call_original(f, args, nargsf, kwnames);
   try {
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
@@ -196,9 +196,8 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
 PyObject* vectorcall_measured(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   const std::shared_ptr<CodeState> state = f->state;
-  const bool is_plain =
-      capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(state->code());
-  if (is_plain || insisting || !state->gain()) return vectorcall(self, args, nargsf, kwnames);
+  if (bytecode_only() || is_disabled(state->code()) || force_compiled || !state->gain())
+    return vectorcall(self, args, nargsf, kwnames);
   const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   const MeasuredCall call(*state->gain(), args, static_cast<int>(count));
   if (call.side() == Side::Compiled) return vectorcall(self, args, nargsf, kwnames);

@@ -8,7 +8,7 @@
 namespace framejit::ext {
 
 thread_local PyObject* tape_hook = nullptr;
-thread_local bool insisting = false;
+thread_local bool force_compiled = false;
 
 PyObject* call_tape(const char* name, PyObject* const* args, Py_ssize_t count) {
   capture::Ref<> text = capture::Ref<>::steal(PyUnicode_FromString(name));
@@ -27,15 +27,16 @@ PyObject* set_tape_hook(PyObject*, PyObject* hook) {
   return before ? before : Py_NewRef(Py_None);  // the reference that was kept
 }
 
-PyObject* insist(PyObject*, PyObject* value) {
-  const bool before = insisting;
-  insisting = value == Py_True;
+PyObject* set_force_compiled(PyObject*, PyObject* value) {
+  const bool before = force_compiled;
+  force_compiled = value == Py_True;
   return PyBool_FromLong(before);
 }
 
 PyMethodDef methods[] = {
-    {"insist", insist, METH_O,
-     "insist(bool): whether compiled functions run compiled in this thread, also under debuggers, stances and tapes. "
+    {"force_compiled", set_force_compiled, METH_O,
+     "force_compiled(bool): whether compiled functions run compiled in this thread, also under debuggers, stances and "
+     "tapes. "
      "Gives "
      "what it was."},
     {"set_tape_hook", set_tape_hook, METH_O,

@@ -67,11 +67,11 @@ def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
         ]
     finally:
         _core.set_tape_hook(hook)
-    insisted = _core.insist(True)  # also under a debugger: the tape is not kept on a tape
+    forced = _core.force_compiled(True)  # also under a debugger: the tape is not kept on a tape
     try:
         found = apply(gradient, (*saved, cotangent), {})
     finally:
-        _core.insist(insisted)
+        _core.force_compiled(forced)
     out: list[Any] = [None] * len(node.parents)
     for at, one in zip(places, found if len(places) > 1 else (found,), strict=True):
         out[at] = one

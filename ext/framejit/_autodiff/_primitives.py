@@ -33,9 +33,9 @@ Tensor = _core.Tensor
 
 def begin() -> Any:
     """A tape: the function that is differentiated begins."""
-    insisting = _core.insist(True)
-    _core.insist(insisting)
-    if insisting:  # the gradient of one call, which the tape asked for
+    forced = _core.force_compiled(True)
+    _core.force_compiled(forced)
+    if forced:  # the gradient of one call, which the tape asked for
         raise GraphBreakError("a gradient of a call that is not compiled")
     tape = Tape()
     thread.open.append(tape)
