@@ -53,9 +53,9 @@ bool works_on_elements(const graph::Graph& graph, std::size_t first) {
   return true;
 }
 
-class Attempt {
+class RegionCapture {
  public:
-  Attempt(const CaptureRequest& request, bool one_round)
+  RegionCapture(const CaptureRequest& request, bool one_round)
       : request_(request),
         one_round_(one_round),
         no_varied_{},
@@ -106,7 +106,7 @@ class Attempt {
   std::map<uint32_t, Checkpoint> heads_;  // the first arrival at the head of a loop
 };
 
-void Attempt::set_up() {
+void RegionCapture::set_up() {
   const CodeView& view = *request_.view;
   const FrameView& given = request_.frame;
   for (int i = 0; i < view.local_count(); ++i) {
@@ -160,7 +160,7 @@ void Attempt::set_up() {
   }
 }
 
-bool Attempt::can_commit() {
+bool RegionCapture::can_commit() {
   if (executor_.has_open_handlers() || session_.has_flag_actions()) return false;
   for (const PendingEffect& e : executor_.effects().log()) {
     if (e.value && !is_materializable(e.value)) return false;
@@ -170,7 +170,7 @@ bool Attempt::can_commit() {
   return true;
 }
 
-bool Attempt::can_leave() {
+bool RegionCapture::can_leave() {
   if (executor_.handled) return false;
   for (const Value* v : frame_.locals)
     if (v && !is_materializable(v)) return false;
@@ -179,7 +179,7 @@ bool Attempt::can_leave() {
   return can_commit();
 }
 
-void Attempt::checkpoint(int64_t executed) {
+void RegionCapture::checkpoint(int64_t executed) {
   // A frame of very many locals is copied the more rarely.
   constexpr int64_t kCopied = 256;  // pointers for each instruction
   if (!frame_.current().boundary) return;
@@ -218,7 +218,7 @@ bool follows_get_iter(const CodeView& view, uint32_t i) {
 }
 
 /// Takes back what was done since.
-void Attempt::restore(const Checkpoint& c) {
+void RegionCapture::restore(const Checkpoint& c) {
   session_.rollback(c.mark);
   frame_.pc = c.pc;
   frame_.locals = c.locals;
@@ -226,7 +226,7 @@ void Attempt::restore(const Checkpoint& c) {
 }
 
 /// Goes back to the last boundary at which a region may end, no later than `executed`. Null: there is none.
-const Checkpoint* Attempt::last_exit(int64_t executed) {
+const Checkpoint* RegionCapture::last_exit(int64_t executed) {
   constexpr std::size_t kEach = 64;  // after so many failures they become sparser: each looks at the whole state
   std::size_t failures = 0;
   for (std::size_t i = boundaries_.size(); i-- > 0;) {
@@ -240,7 +240,7 @@ const Checkpoint* Attempt::last_exit(int64_t executed) {
 }
 
 /// The first boundary from which only loads lead to the exit.
-const Checkpoint* Attempt::before_loads(const Checkpoint* exit) {
+const Checkpoint* RegionCapture::before_loads(const Checkpoint* exit) {
   const std::span<const Instr> instrs = request_.view->instrs();
   while (exit != boundaries_.data()) {
     const Checkpoint* before = exit - 1;
@@ -254,7 +254,7 @@ const Checkpoint* Attempt::before_loads(const Checkpoint* exit) {
 }
 
 /// The first arrival at the outermost loop that has gone round and holds `pc`.
-const Checkpoint* Attempt::loop_entry(uint32_t pc) const {
+const Checkpoint* RegionCapture::loop_entry(uint32_t pc) const {
   const Checkpoint* first = nullptr;
   for (const auto& [head, c] : heads_) {
     const auto rounds = rounds_.find(head);
@@ -265,7 +265,7 @@ const Checkpoint* Attempt::loop_entry(uint32_t pc) const {
 }
 
 /// Names the loop, or the number of instructions, that took most of the work of a capture that became too long.
-std::string Attempt::longest() const {
+std::string RegionCapture::longest() const {
   const auto most = std::max_element(rounds_.begin(), rounds_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == rounds_.end() || most->second < 2) return std::to_string(executor_.steps) + " instructions";
@@ -274,7 +274,7 @@ std::string Attempt::longest() const {
 }
 
 /// The break at the head of a loop that became too long, if it works on single values. Goes back to the head.
-std::optional<Break> Attempt::element_loop(const Checkpoint& head) {
+std::optional<Break> RegionCapture::element_loop(const Checkpoint& head) {
   if (!works_on_elements(session_.graph(), head.mark.graph.nodes)) return std::nullopt;
   if (request_.element_loops) request_.element_loops->insert(head.pc);
   Break why{BreakId::ElementLoop, executor_.loops.why_not(*request_.view, head.pc)};
@@ -283,8 +283,8 @@ std::optional<Break> Attempt::element_loop(const Checkpoint& head) {
   return frame_.locate(std::move(why));
 }
 
-CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks,
-                               const Guard* while_holds) {
+CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks,
+                                     const Guard* while_holds) {
   CaptureOutcome outcome;
   if (at) {
     restore(*at);
@@ -311,7 +311,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
   return outcome;
 }
 
-CaptureOutcome Attempt::run() {
+CaptureOutcome RegionCapture::run() {
   executor_.frame = &frame_;
   for (int64_t executed = 0;; ++executed) {
     checkpoint(executed);
@@ -380,10 +380,10 @@ CaptureOutcome Attempt::run() {
 }  // namespace
 
 CaptureOutcome capture(const CaptureRequest& request) {
-  Attempt whole(request, false);
+  RegionCapture whole(request, false);
   CaptureOutcome outcome = whole.run();
   if (!whole.wants_one_round()) return outcome;
-  Attempt round(request, true);
+  RegionCapture round(request, true);
   CaptureOutcome one = round.run();
   one.work += outcome.work;
   outcome.work = one.work;

@@ -192,7 +192,7 @@ bool is_constructor(PyCodeObject* code) {
     }
   } end{outcome.told.get()};
   if (!outcome.reach) return evaluate(tstate, frame, 0);
-  const ReachScope scope(outcome.reach);
+  const ActiveFunctionScope scope(outcome.reach);
   return evaluate(tstate, frame, 0);
 }
 
@@ -205,7 +205,7 @@ bool is_constructor(PyCodeObject* code) {
 
 [[gnu::noinline]] PyObject* resume(PyThreadState* tstate, py::Frame* frame, int throwflag, const Mark& mark) {
   if (!mark.resumed) return pass_on(tstate, frame, throwflag);
-  const ReachScope scope(mark.resumed);
+  const ActiveFunctionScope scope(mark.resumed);
   return pass_on(tstate, frame, throwflag);
 }
 
@@ -292,9 +292,11 @@ struct Reach {
 thread_local Reach reach [[gnu::tls_model("initial-exec")]];
 }  // namespace
 
-ReachScope::ReachScope(uint64_t id) : id_before_(reach.id), hooked_before_(reach.hooked) { reach.id = id; }
+ActiveFunctionScope::ActiveFunctionScope(uint64_t id) : id_before_(reach.id), hooked_before_(reach.hooked) {
+  reach.id = id;
+}
 
-ReachScope::~ReachScope() {
+ActiveFunctionScope::~ActiveFunctionScope() {
   reach.id = id_before_;
   if (!reach.hooked || hooked_before_) return;
   reach.hooked = false;
@@ -302,9 +304,9 @@ ReachScope::~ReachScope() {
   refresh();
 }
 
-uint64_t ReachScope::id() { return reach.id; }
+uint64_t ActiveFunctionScope::id() { return reach.id; }
 
-void ReachScope::want_hook() {
+void ActiveFunctionScope::request_hook() {
   if (reach.hooked || !is_ready()) return;
   reach.hooked = true;
   ++state.reaching;

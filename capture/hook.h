@@ -22,7 +22,7 @@ class FrameInterceptor {
     bool handled = false;
     PyObject* result = nullptr;
     PyCodeObject* replacement = nullptr;
-    uint64_t reach = 0;                           // not 0: for a ReachScope around the replacement's frame
+    uint64_t reach = 0;                           // not 0: for an ActiveFunctionScope around the replacement's frame
     std::shared_ptr<FrameInterceptor> told = {};  // its leave() is called when the frame is done
   };
   virtual Outcome enter(PyFunctionObject* function, PyCodeObject* code, py::Slots locals, int local_count) = 0;
@@ -30,8 +30,8 @@ class FrameInterceptor {
 };
 
 /// Marks a code object: its frames go through `interceptor` from now on. Reserves stack for a replacement code object.
-/// `reached`: the mark alone keeps no hook installed; frames that come to it outside of every ReachScope are the
-/// interceptor's to leave.
+/// `reached`: the mark alone keeps no hook installed; frames that come to it outside of every ActiveFunctionScope are
+/// the interceptor's to leave.
 bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor, bool reached = false);
 void unmark_code(PyCodeObject* code);
 /// Code of a generator, run in place of marked code: what its frames call when they are resumed is within the reach of
@@ -45,17 +45,17 @@ void set_discover(Discover discover);  // null: off
 bool hook_installed();
 
 /// Around a function's run: what this thread calls meanwhile is within the function's reach. Scopes nest.
-class ReachScope {
+class ActiveFunctionScope {
  public:
   /// `id`: of the function, never given to another; 0: nobody's reach.
-  explicit ReachScope(uint64_t id);
-  ~ReachScope();
-  ReachScope(const ReachScope&) = delete;
+  explicit ActiveFunctionScope(uint64_t id);
+  ~ActiveFunctionScope();
+  ActiveFunctionScope(const ActiveFunctionScope&) = delete;
 
   /// Of the innermost scope; 0 outside of all.
   static uint64_t id();
   /// Has the hook installed until the innermost scope of this thread ends.
-  static void want_hook();
+  static void request_hook();
 
  private:
   uint64_t id_before_;

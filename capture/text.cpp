@@ -83,7 +83,7 @@ Captured<Value*> Executor::text(PyObject* function, Values args, PyObject* spec)
     }
     PyTuple_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), one.release());
   }
-  const WarningsRaise raising;
+  const WarningsAsErrors raising;
   Ref<> made = examples ? Ref<>::steal(PyObject_Call(function, examples.get(), nullptr)) : Ref<>();
   PyErr_Clear();
   if (!made || !PyUnicode_CheckExact(made.get())) return unknown;

@@ -8,9 +8,9 @@ namespace framejit::capture {
 /// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown
 /// again. What the running frame's module has warned of before does not count meanwhile: the warning is another line's,
 /// and would be silent.
-class WarningsRaise {
+class WarningsAsErrors {
  public:
-  WarningsRaise() {
+  WarningsAsErrors() {
     static PyObject* const warnings = PyImport_ImportModule("warnings");
     static PyObject* const row = Py_BuildValue("(sOOOi)", "error", Py_None, PyExc_Warning, Py_None, 0);
     static PyObject* const name = PyUnicode_InternFromString("filters");
@@ -26,7 +26,7 @@ class WarningsRaise {
     }
     PyErr_Clear();
   }
-  ~WarningsRaise() {
+  ~WarningsAsErrors() {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     for (Py_ssize_t i = 0; filters_ && i < PyList_GET_SIZE(filters_.get()); ++i)
@@ -40,8 +40,8 @@ class WarningsRaise {
     }
     PyErr_Restore(type, value, traceback);
   }
-  WarningsRaise(const WarningsRaise&) = delete;
-  WarningsRaise& operator=(const WarningsRaise&) = delete;
+  WarningsAsErrors(const WarningsAsErrors&) = delete;
+  WarningsAsErrors& operator=(const WarningsAsErrors&) = delete;
 
  private:
   Ref<> filters_, registry_, given_;

@@ -158,7 +158,7 @@ Vec MathEmitter::log_near_one(const Vec& f, const Vec* more) {
 }
 
 /// log(1 + f) in float64, and about what rounding it lost.
-MathEmitter::Two MathEmitter::log_in_parts(const Vec& f) {
+MathEmitter::DoubleDouble MathEmitter::log_in_parts(const Vec& f) {
   const Vec half_square = v.fmul(size, v.fmul(size, f, f), con(0.5));
   const Vec s = v.fdiv(size, f, v.fadd(size, f, con(2.0))), z = v.fmul(size, s, s);
   return fast_sum(f, v.fms(size, s, v.fma(size, z, horner(z, kLogF64, 0, 1), half_square), half_square));
@@ -176,12 +176,12 @@ Vec MathEmitter::log_of(Op op, const Parts& x) {
     return v.fma(size, x.k, con(step[0]),
                  v.fma(size, log_near_one(x.f, nullptr), con(1 / M_LN10), v.fmul(size, x.k, mem(step[1]))));
   const double* factor = op == Op::Log2 ? kLog2OfEF64 : kLog10OfEF64;
-  const Two natural = log_in_parts(x.f);
+  const DoubleDouble natural = log_in_parts(x.f);
   const Vec product = v.fmul(size, natural.high, con(factor[0]));
   Vec low = v.fma(size, natural.low, con(factor[0]), v.fms(size, natural.high, con(factor[0]), product));
   low = v.fma(size, natural.high, con(factor[1]), low);
   if (op == Op::Log10) low = v.fma(size, x.k, con(step[1]), low);
-  const Two total = fast_sum(op == Op::Log2 ? x.k : v.fmul(size, x.k, con(step[0])), product);
+  const DoubleDouble total = fast_sum(op == Op::Log2 ? x.k : v.fmul(size, x.k, con(step[0])), product);
   return v.fadd(size, total.high, v.fadd(size, total.low, low));
 }
 
@@ -414,11 +414,11 @@ Vec MathEmitter::sine_of(const Reduced& reduced, const Vec& sized, Op op) {
   const Vec z = v.fmul(size, sized, sized), half_z = v.fmul(size, z, mem(0.5));
   const Vec one = num(1.0);
   const Vec sine_cubic = v.fmul(size, v.fmul(size, z, sized), polynomial(z, table(kSinF32, kSinF64)));
-  const Two sine_parts = fast_sum(r, v.fadd(size, sine_cubic, v.fnma(size, half_z, low, low)));
+  const DoubleDouble sine_parts = fast_sum(r, v.fadd(size, sine_cubic, v.fnma(size, half_z, low, low)));
   const Vec near_one = v.fsub(size, one, half_z);
   const Vec cosine_tail =
       v.fma(size, v.fmul(size, z, z), polynomial(z, table(kCosF32, kCosF64)), v.fneg(size, v.fmul(size, sized, low)));
-  const Two cosine_parts =
+  const DoubleDouble cosine_parts =
       fast_sum(near_one, v.fadd(size, v.fsub(size, v.fsub(size, one, near_one), half_z), cosine_tail));
   if (op != Op::Tan) return by_quadrant(op, reduced.quadrant, sine_parts.high, cosine_parts.high);
   const Mask odd = v.nonzero(size, v.and_const(size, reduced.quadrant, 1));
@@ -484,22 +484,22 @@ Vec MathEmitter::any_sine(const Vec& argument, Op op) {
 }
 
 /// a / b
-MathEmitter::Two MathEmitter::quotient(const Two& a, const Two& b) {
+MathEmitter::DoubleDouble MathEmitter::quotient(const DoubleDouble& a, const DoubleDouble& b) {
   const Vec inverse = v.fdiv(size, num(1.0), b.high), high = v.fmul(size, a.high, inverse);
   const Vec rest = v.fadd(size, v.fnma(size, high, b.high, a.high), v.fnma(size, high, b.low, a.low));
   return {high, v.fmul(size, rest, inverse)};
 }
 
 /// exp(x) - 1, for numbers whose square is normal; in float32 the second part is 0.
-MathEmitter::Two MathEmitter::less_one(const Vec& x) {
+MathEmitter::DoubleDouble MathEmitter::less_one(const Vec& x) {
   const Split e = split(x, nullptr, !f32);
   const Vec scale = power_of_two(e.shifted);
   if (f32) {
     const Vec inner = v.fma(size, v.fmul(size, e.r, e.r), e.series, e.r);
     return {v.fma(size, inner, scale, v.fsub(size, scale, con(1.0))), v.zero(size)};
   }
-  const Two inner = fast_sum(e.r, v.fma(size, v.fmul(size, e.r, e.r), e.series, e.lost));
-  const Two total = sum(v.fsub(size, scale, con(1.0)), v.fmul(size, inner.high, scale));
+  const DoubleDouble inner = fast_sum(e.r, v.fma(size, v.fmul(size, e.r, e.r), e.series, e.lost));
+  const DoubleDouble total = sum(v.fsub(size, scale, con(1.0)), v.fmul(size, inner.high, scale));
   return {total.high, v.fma(size, inner.low, scale, total.low)};
 }
 
@@ -510,12 +510,12 @@ Vec MathEmitter::tanh(const Vec& x) {
   const double bound = f32 ? 10.0 : 22.0;
   const Vec limit = num(bound);
   const Vec bounded = v.select(size, v.mask_or(rare, at_least(magnitude, bound)), limit, magnitude);
-  const Two t = less_one(v.fadd(size, bounded, bounded));
+  const DoubleDouble t = less_one(v.fadd(size, bounded, bounded));
   Vec value;
   if (f32) {
     value = v.fdiv(size, t.high, v.fadd(size, t.high, con(2.0)));
   } else {
-    Two below = sum(num(2.0), t.high);
+    DoubleDouble below = sum(num(2.0), t.high);
     below.low = v.fadd(size, below.low, t.low);
     value = joined(quotient(t, below));
   }
@@ -558,7 +558,7 @@ Vec MathEmitter::sinh(const Vec& x) {
   // (t + t / (t + 1)) / 2 with t = exp(|x|) - 1
   const Vec magnitude = v.fabs(size, x), sign = v.and_const(size, x, Vasm::sign_bit(size));
   const Mask rare = outside(x, 0x1p-60, f32 ? 87.0 : 708.0);
-  const Two t = less_one(v.select(size, rare, num(1.0), magnitude));
+  const DoubleDouble t = less_one(v.select(size, rare, num(1.0), magnitude));
   const Vec over = v.fdiv(size, t.high, v.fadd(size, t.high, con(1.0)));
   const Vec twice = v.fadd(size, t.high, v.fadd(size, over, t.low));
   const Vec result = v.bit_or(size, v.fmul(size, twice, mem(0.5)), sign);
@@ -595,7 +595,7 @@ Vec MathEmitter::arctan(const Vec& x) {
                        of_three(one, v.fadd(size, magnitude, one), magnitude));
   const Vec z = v.fmul(size, a, a);
   const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArctanF32, kArctanF64)));
-  const Two large = fast_sum(of_three(zero, num(half_pi[0] / 2), num(half_pi[0])), a);
+  const DoubleDouble large = fast_sum(of_three(zero, num(half_pi[0] / 2), num(half_pi[0])), a);
   const Vec low = v.fadd(size, large.low, of_three(zero, num(half_pi[1] / 2), num(half_pi[1])));
   const Vec value = v.fadd(size, large.high, v.fadd(size, series, low));
   const Vec result = v.bit_or(size, value, sign);
@@ -632,7 +632,7 @@ Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
     const Vec inside = v.fadd(size, v.fsub(size, num(half_pi[0]), signed_arc), con(half_pi[1]));
     result = v.select(size, beyond, v.select(size, negative, above, twice), inside);
   } else {
-    const Two large = fast_sum(num(half_pi[0]), v.fmul(size, a, con(-2.0)));
+    const DoubleDouble large = fast_sum(num(half_pi[0]), v.fmul(size, a, con(-2.0)));
     const Vec small = v.fnma(size, series, con(2.0), v.fadd(size, large.low, con(half_pi[1])));
     result = v.bit_or(size, v.select(size, beyond, v.fadd(size, large.high, small), arc), sign);
   }

@@ -96,42 +96,42 @@ class MathEmitter {
   Vec exponential(const Vec& x, double limit, double low, double high, F&& f);
   Vec scaled(const Vec& value, const Split& e, bool normal);
   /// A number in two parts: the rounded one, and about what rounding lost.
-  struct Two {
+  struct DoubleDouble {
     Vec high, low;
   };
   /// a + b, where |a| >= |b| or a is 0.
-  Two fast_sum(const Vec& a, const Vec& b) {
+  DoubleDouble fast_sum(const Vec& a, const Vec& b) {
     const Vec sum = v.fadd(size, a, b);
     return {sum, v.fadd(size, v.fsub(size, a, sum), b)};
   }
-  Two sum(const Vec& a, const Vec& b) {
+  DoubleDouble sum(const Vec& a, const Vec& b) {
     const Vec total = v.fadd(size, a, b), of_b = v.fsub(size, total, a);
     return {total, v.fadd(size, v.fsub(size, a, v.fsub(size, total, of_b)), v.fsub(size, b, of_b))};
   }
-  Two quotient(const Two& a, const Two& b);
-  Vec joined(const Two& a) { return v.fadd(size, a.high, a.low); }
-  Two less_one(const Vec& x);
+  DoubleDouble quotient(const DoubleDouble& a, const DoubleDouble& b);
+  Vec joined(const DoubleDouble& a) { return v.fadd(size, a.high, a.low); }
+  DoubleDouble less_one(const Vec& x);
   struct Parts {
     Vec k, f;
   };
   Parts parts(const Vec& x);
   Vec log_near_one(const Vec& f, const Vec* more);
-  Two log_in_parts(const Vec& f);
+  DoubleDouble log_in_parts(const Vec& f);
   Vec log_of(Op op, const Parts& x);
   Vec log1p_of(const Vec& x);
   Mask log_pole(const Vec& x, double pole);
   Vec at_pole(const Vec& x, double pole);
   Vec power_of_two(const Vec& shifted);
-  Two log_two(const Vec& k, const Two& f);
-  Two log_of_normal(const Vec& x);
-  Two log_of_sum(const Two& x);
-  Vec log_with_root(const Vec& a, const Two& square);
+  DoubleDouble log_two(const Vec& k, const DoubleDouble& f);
+  DoubleDouble log_of_normal(const Vec& x);
+  DoubleDouble log_of_sum(const DoubleDouble& x);
+  Vec log_with_root(const Vec& a, const DoubleDouble& square);
   Vec log_of_twice(const Vec& x);
-  Two exp_near_zero(const Two& x);
-  Split split_two(const Two& x, Two& reduced);
-  Vec exp_of_two(const Two& x, bool normal);
-  Two times(const Two& a, const Vec& b);
-  Two times(const Two& a, double high, double low);
+  DoubleDouble exp_near_zero(const DoubleDouble& x);
+  Split split_two(const DoubleDouble& x, DoubleDouble& reduced);
+  Vec exp_of_two(const DoubleDouble& x, bool normal);
+  DoubleDouble times(const DoubleDouble& a, const Vec& b);
+  DoubleDouble times(const DoubleDouble& a, double high, double low);
   Mask infinite(const Vec& magnitude) { return v.icmp(size, true, Cmp::Eq, magnitude, num(HUGE_VAL)); }
   Mask is_nan(const Vec& magnitude) { return v.icmp(size, true, Cmp::Gt, magnitude, num(HUGE_VAL)); }
   Mask has_sign(const Vec& x) { return v.icmp(size, true, Cmp::Lt, x, v.zero(size)); }
@@ -140,14 +140,14 @@ class MathEmitter {
   Vec power_slowly(const Vec& x, const Vec& y, const Vec& given);
   Vec signed_power(const Vec& x, const Vec& y, const Vec& magnitude);
   Vec ratio(const Vec& z, std::span<const double> over, std::span<const double> under);
-  Two short_log(const Vec& x);
+  DoubleDouble short_log(const Vec& x);
   struct SineOfPi {
-    Two value;
+    DoubleDouble value;
     Mask integer, even;  // q; what is below q
   };
   SineOfPi sine_of_pi(const Vec& q);
   Vec gamma_above(const Vec& x);
-  Two log_gamma_above(const Vec& x);
+  DoubleDouble log_gamma_above(const Vec& x);
   Vec bounded(const Vec& x, double bound);
   Vec normal_tail(const Vec& x, const Vec& a, const Vec& b);
   Vec angle(const Vec& y, const Vec& x, const Mask& left);

@@ -16,10 +16,10 @@ Vec MathEmitter::ratio(const Vec& z, std::span<const double> over, std::span<con
 }
 
 /// log(x) of a normal number, in float64 wrong by about 1/8 of a unit.
-MathEmitter::Two MathEmitter::short_log(const Vec& x) {
+MathEmitter::DoubleDouble MathEmitter::short_log(const Vec& x) {
   const Parts of = parts(x);
   if (brief) return log_two(of.k, {of.f, v.zero(size)});
-  const Two near_one = log_in_parts(of.f), all = fast_sum(v.fmul(size, of.k, con(kLn2F64[0])), near_one.high);
+  const DoubleDouble near_one = log_in_parts(of.f), all = fast_sum(v.fmul(size, of.k, con(kLn2F64[0])), near_one.high);
   return {all.high, v.fma(size, of.k, con(kLn2F64[1]), v.fadd(size, all.low, near_one.low))};
 }
 
@@ -30,9 +30,9 @@ MathEmitter::SineOfPi MathEmitter::sine_of_pi(const Vec& q) {
             z = v.fmul(size, distance, distance);
   const Mask integer = v.fcmp(size, Cmp::Eq, distance, zero),
              even = v.fcmp(size, Cmp::Eq, v.fround(size, half, Vasm::kTrunc), half);
-  const Two ratio = fast_sum(num(1.0), v.fmul(size, z, horner(z, kSinPiF64, 0, 1))),
-            product = times({q, zero}, v.select(size, integer, num(1.0), distance));
-  Two whole = times(ratio, product.high);
+  const DoubleDouble ratio = fast_sum(num(1.0), v.fmul(size, z, horner(z, kSinPiF64, 0, 1))),
+                     product = times({q, zero}, v.select(size, integer, num(1.0), distance));
+  DoubleDouble whole = times(ratio, product.high);
   whole.low = v.fma(size, ratio.high, product.low, whole.low);
   return {whole, integer, even};
 }
@@ -41,14 +41,14 @@ MathEmitter::SineOfPi MathEmitter::sine_of_pi(const Vec& q) {
 Vec MathEmitter::gamma_above(const Vec& x) {
   const Vec half_less = v.fsub(size, x, con(0.5)), minus_one = num(-1.0);
   Split e;
-  Two power;
+  DoubleDouble power;
   if (brief) {
     const Vec logarithm = joined(log_of_normal(v.fadd(size, x, con(3.0))));
     e = split(v.fmul(size, v.fadd(size, logarithm, minus_one), half_less), nullptr);
     power = {v.fma(size, e.r, v.fma(size, e.r, e.series, con(1.0)), con(1.0)), v.zero(size)};
   } else {
-    const Two logarithm = log_of_sum(sum(x, num(5.5)));
-    Two less = fast_sum(logarithm.high, minus_one), reduced;
+    const DoubleDouble logarithm = log_of_sum(sum(x, num(5.5)));
+    DoubleDouble less = fast_sum(logarithm.high, minus_one), reduced;
     less.low = v.fadd(size, less.low, logarithm.low);
     e = split_two(times(less, half_less), reduced);
     power = exp_near_zero(reduced);
@@ -77,7 +77,7 @@ Vec MathEmitter::gamma(const Vec& x) {
     const Mask ordinary = v.mask_not(v.mask_or(near_zero, not_finite(x)));
     const Vec q = v.select(size, ordinary, magnitude, num(0.5));
     const SineOfPi sine = sine_of_pi(q);
-    const Two inverted = quotient({v.select(size, sine.even, num(-1.0), one), zero}, sine.value);
+    const DoubleDouble inverted = quotient({v.select(size, sine.even, num(-1.0), one), zero}, sine.value);
     const Vec below = v.fdiv(size, joined(inverted), v.select(size, odd, infinity, result));
     const Mask none = v.mask_or(sine.integer, v.mask_not(ordinary));
     const Vec of_negative = v.select(size, near_zero, v.fneg(size, inverse),
@@ -88,13 +88,13 @@ Vec MathEmitter::gamma(const Vec& x) {
 }
 
 /// log(Gamma(x)) of a normal number, up to where it overflows. The parts may overlap.
-MathEmitter::Two MathEmitter::log_gamma_above(const Vec& x) {
-  const Two logarithm = short_log(x);
+MathEmitter::DoubleDouble MathEmitter::log_gamma_above(const Vec& x) {
+  const DoubleDouble logarithm = short_log(x);
   const Mask small = smaller(x, 0.75), large = v.fcmp(size, Cmp::Ge, x, num(3.0));
   // From 3 on Stirling's formula.
-  Two less = fast_sum(logarithm.high, num(-1.0));
+  DoubleDouble less = fast_sum(logarithm.high, num(-1.0));
   less.low = v.fadd(size, less.low, logarithm.low);
-  const Two product = times(less, v.fsub(size, x, con(0.5))), most = sum(product.high, num(kStirlingF64[0]));
+  const DoubleDouble product = times(less, v.fsub(size, x, con(0.5))), most = sum(product.high, num(kStirlingF64[0]));
   const Vec sized = v.fmax_x86(size, v.fmin_x86(size, x, con(0x1p30)), con(3.0));
   const Vec square = v.fmul(size, sized, sized);
   const Vec rest = v.fdiv(size, horner(square, table(kStirlingOverF32, kStirlingOverF64), 0, 1),
@@ -112,7 +112,7 @@ MathEmitter::Two MathEmitter::log_gamma_above(const Vec& x) {
 Vec MathEmitter::gammaln(const Vec& x) {
   const Vec magnitude = v.fabs(size, x), one = num(1.0);
   const Mask odd = beyond(magnitude, 0x1p-1022, std::nextafter(brief ? 4.085003365866873e36 : 2.556348e305, HUGE_VAL));
-  const Two parts_above = log_gamma_above(v.select(size, odd, one, magnitude));
+  const DoubleDouble parts_above = log_gamma_above(v.select(size, odd, one, magnitude));
   const Vec result = joined(parts_above);
   rarely(v.mask_or(odd, has_sign(x)), result, [&] {
     const Vec infinity = num(HUGE_VAL);
@@ -124,8 +124,8 @@ Vec MathEmitter::gammaln(const Vec& x) {
     MathEmitter whole(v, size);
     const Vec q = v.select(size, kept, num(0.5), magnitude);
     const SineOfPi sine = whole.sine_of_pi(q);
-    const Two of_q = brief ? whole.log_gamma_above(v.select(size, sine.integer, one, q)) : parts_above;
-    const Two of_sine = whole.log_of_sum(sine.value), total = sum(of_q.high, of_sine.high);
+    const DoubleDouble of_q = brief ? whole.log_gamma_above(v.select(size, sine.integer, one, q)) : parts_above;
+    const DoubleDouble of_sine = whole.log_of_sum(sine.value), total = sum(of_q.high, of_sine.high);
     const Vec below =
         v.fneg(size, v.fadd(size, total.high, v.fadd(size, total.low, v.fadd(size, of_q.low, of_sine.low))));
     const Vec of_negative =
@@ -193,7 +193,7 @@ Vec MathEmitter::logit(const Vec& x) {
   const Vec zero = v.zero(size), one = num(1.0);
   const Mask rare = beyond(x, 0x1p-1022, 1.0);
   const Vec a = v.select(size, rare, num(0.5), x);
-  const Two rest = fast_sum(one, v.fneg(size, a));
+  const DoubleDouble rest = fast_sum(one, v.fneg(size, a));
   const Vec result = joined(brief ? log_of_normal(v.fdiv(size, a, rest.high)) : log_of_sum(quotient({a, zero}, rest)));
   rarely(rare, result, [&] {
     const Mask inside = v.mask_and(v.fcmp(size, Cmp::Gt, x, zero), v.fcmp(size, Cmp::Lt, x, one));

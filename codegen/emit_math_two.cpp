@@ -5,13 +5,13 @@
 namespace framejit::codegen {
 
 /// a b, where no part of it overflows.
-MathEmitter::Two MathEmitter::times(const Two& a, const Vec& b) {
+MathEmitter::DoubleDouble MathEmitter::times(const DoubleDouble& a, const Vec& b) {
   const Vec high = v.fmul(size, a.high, b);
   return {high, v.fma(size, a.low, b, v.fms(size, a.high, b, high))};
 }
 
-MathEmitter::Two MathEmitter::times(const Two& a, double high, double low) {
-  Two product = times(a, num(high));
+MathEmitter::DoubleDouble MathEmitter::times(const DoubleDouble& a, double high, double low) {
+  DoubleDouble product = times(a, num(high));
   product.low = v.fma(size, a.high, con(low), product.low);
   return product;
 }
@@ -24,7 +24,7 @@ void MathEmitter::raise_invalid_where(const Mask& any) {
 }
 
 /// k log(2) + log(1 + f), the latter as 2 atanh(s) with s = f / (2 + f).
-MathEmitter::Two MathEmitter::log_two(const Vec& k, const Two& f) {
+MathEmitter::DoubleDouble MathEmitter::log_two(const Vec& k, const DoubleDouble& f) {
   const auto ln2 = table(kLn2F32, kLn2F64), series = table(kLogTwoF32, kLogTwoF64);
   const Vec below = v.fadd(size, f.high, con(2.0));
   if (brief) {
@@ -33,41 +33,41 @@ MathEmitter::Two MathEmitter::log_two(const Vec& k, const Two& f) {
     return {v.fma(size, k, con(M_LN2), v.fadd(size, v.fadd(size, s, s), rest)), v.zero(size)};
   }
   const Vec lost = v.fadd(size, v.fsub(size, f.high, v.fsub(size, below, con(2.0))), f.low);
-  const Two s = quotient(f, {below, lost});
+  const DoubleDouble s = quotient(f, {below, lost});
   const Vec twice = v.fadd(size, s.high, s.high), z = v.fmul(size, s.high, s.high);
   const Vec z_low = v.fma(size, twice, s.low, v.fms(size, s.high, s.high, z));
-  Two factor = fast_sum(num(kTwoThirdsF64[0]), v.fmul(size, z, polynomial(z, series)));
+  DoubleDouble factor = fast_sum(num(kTwoThirdsF64[0]), v.fmul(size, z, polynomial(z, series)));
   factor.low = v.fadd(size, factor.low, con(kTwoThirdsF64[1]));
-  Two cube = times({z, z_low}, s.high);
+  DoubleDouble cube = times({z, z_low}, s.high);
   cube.low = v.fma(size, z, s.low, cube.low);
-  Two rest = times(cube, factor.high);
+  DoubleDouble rest = times(cube, factor.high);
   rest.low = v.fma(size, cube.high, factor.low, rest.low);
-  const Two most = fast_sum(v.fmul(size, k, con(ln2[0])), twice), all = fast_sum(most.high, rest.high);
+  const DoubleDouble most = fast_sum(v.fmul(size, k, con(ln2[0])), twice), all = fast_sum(most.high, rest.high);
   const Vec small = v.fma(size, k, con(ln2[1]), v.fadd(size, rest.low, v.fadd(size, s.low, s.low)));
   return fast_sum(all.high, v.fadd(size, v.fadd(size, most.low, all.low), small));
 }
 
-MathEmitter::Two MathEmitter::log_of_normal(const Vec& x) {
+MathEmitter::DoubleDouble MathEmitter::log_of_normal(const Vec& x) {
   const Parts of = parts(x);
   return log_two(of.k, {of.f, v.zero(size)});
 }
 
 /// log(x), where the parts of x may overlap.
-MathEmitter::Two MathEmitter::log_of_sum(const Two& x) {
-  const Two number = fast_sum(x.high, x.low);
+MathEmitter::DoubleDouble MathEmitter::log_of_sum(const DoubleDouble& x) {
+  const DoubleDouble number = fast_sum(x.high, x.low);
   const Parts of = parts(number.high);
   return log_two(of.k, {of.f, v.fmul(size, number.low, power_of_two(v.fsub(size, num(magic()), of.k)))});
 }
 
 /// exp(x), x at most half of log(2) in size
-MathEmitter::Two MathEmitter::exp_near_zero(const Two& x) {
-  const Two most = fast_sum(num(1.0), x.high);
+MathEmitter::DoubleDouble MathEmitter::exp_near_zero(const DoubleDouble& x) {
+  const DoubleDouble most = fast_sum(num(1.0), x.high);
   const Vec series = v.fma(size, v.fmul(size, x.high, x.high), horner(x.high, table(kExpF32, kExpF64), 0, 1), x.low);
   return {most.high, v.fadd(size, most.low, series)};
 }
 
 /// x = n log(2) + reduced
-MathEmitter::Split MathEmitter::split_two(const Two& x, Two& reduced) {
+MathEmitter::Split MathEmitter::split_two(const DoubleDouble& x, DoubleDouble& reduced) {
   const auto ln2 = table(kLn2F32, kLn2F64);
   Split out;
   out.shifted = v.fma(size, x.high, num(1 / M_LN2), con(magic()));
@@ -76,9 +76,9 @@ MathEmitter::Split MathEmitter::split_two(const Two& x, Two& reduced) {
   return out;
 }
 
-Vec MathEmitter::exp_of_two(const Two& x, bool normal) {
+Vec MathEmitter::exp_of_two(const DoubleDouble& x, bool normal) {
   if (brief) return exp_of(x.high, nullptr, normal);
-  Two reduced;
+  DoubleDouble reduced;
   const Split e = split_two(x, reduced);
   return scaled(joined(exp_near_zero(reduced)), e, normal);
 }
@@ -87,7 +87,7 @@ Vec MathEmitter::exp_of_two(const Two& x, bool normal) {
 Vec MathEmitter::power(const Vec& x, const Vec& y) {
   const Vec magnitude = v.fabs(size, x), one = num(1.0);
   const Mask odd = v.mask_or(outside(x, 0x1p-1022, HUGE_VAL), at_least(v.fabs(size, y), 0x1p65));
-  const Two exponent = times(log_of_normal(v.select(size, odd, one, magnitude)), v.select(size, odd, one, y));
+  const DoubleDouble exponent = times(log_of_normal(v.select(size, odd, one, magnitude)), v.select(size, odd, one, y));
   const Mask rare = v.mask_or(odd, at_least(v.fabs(size, exponent.high), 708.0));
   const Vec zero = v.zero(size);
   const Vec result =
@@ -108,7 +108,7 @@ Vec MathEmitter::power_slowly(const Vec& x, const Vec& y, const Vec& given) {
   const Mask subnormal = smaller(positive, 0x1p-1022);
   Parts of = parts(v.select(size, subnormal, v.fmul(size, positive, mem(0x1p54)), positive));
   of.k = v.fsub(size, of.k, v.keep(size, subnormal, num(54.0)));
-  const Two exponent = times(log_two(of.k, {of.f, zero}), bounded);
+  const DoubleDouble exponent = times(log_two(of.k, {of.f, zero}), bounded);
   const Mask far = at_least(v.fabs(size, exponent.high), 720.0);
   const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, exponent.high, con(720.0)), con(-780.0));
   // A subnormal result underflows for some of NumPy's loops even where it is exact.
@@ -156,11 +156,11 @@ Vec MathEmitter::angle(const Vec& y, const Vec& x, const Mask& left) {
   const Vec a = v.fdiv(size, of_three(y, v.fsub(size, y, x), v.fneg(size, x)), of_three(x, v.fadd(size, y, x), y));
   const Vec z = v.fmul(size, a, a);
   const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArctanF32, kArctanF64)));
-  const Two large = fast_sum(of_three(zero, num(half_pi[0] / 2), num(half_pi[0])), a);
+  const DoubleDouble large = fast_sum(of_three(zero, num(half_pi[0] / 2), num(half_pi[0])), a);
   const Vec low = v.fadd(size, v.fadd(size, large.low, of_three(zero, num(half_pi[1] / 2), num(half_pi[1]))), series);
   // On the left it is pi minus that.
   const Vec turn = v.keep(size, left, v.splat(size, Vasm::sign_bit(size)));
-  const Two whole = fast_sum(v.keep(size, left, num(half_pi[0] * 2)), v.bit_xor(size, large.high, turn));
+  const DoubleDouble whole = fast_sum(v.keep(size, left, num(half_pi[0] * 2)), v.bit_xor(size, large.high, turn));
   const Vec rest = v.fadd(size, v.keep(size, left, num(half_pi[1] * 2)), v.bit_xor(size, low, turn));
   return v.fadd(size, whole.high, v.fadd(size, whole.low, rest));
 }
@@ -192,10 +192,11 @@ Vec MathEmitter::arctan2(const Vec& y, const Vec& x) {
 Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
   const Mask first = v.fcmp(size, Cmp::Gt, x, y), special = v.mask_or(not_finite(x), not_finite(y));
   const Vec larger = v.select(size, first, x, y), less = v.select(size, first, y, x), zero = v.zero(size);
-  const Two difference = sum(v.select(size, special, zero, less), v.fneg(size, v.select(size, special, zero, larger)));
+  const DoubleDouble difference =
+      sum(v.select(size, special, zero, less), v.fneg(size, v.select(size, special, zero, larger)));
   const Mask far = at_least(v.fabs(size, difference.high), brief ? (base2 ? 126.0 : 87.0) : (base2 ? 1000.0 : 700.0));
   const Vec high = v.select(size, far, zero, difference.high), low = v.select(size, far, zero, difference.low);
-  Two reduced;
+  DoubleDouble reduced;
   Split e;
   if (base2) {
     e.shifted = v.fadd(size, high, con(magic()));
@@ -204,13 +205,13 @@ Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
   } else {
     e = split_two({high, low}, reduced);
   }
-  Two power = exp_near_zero(reduced);
+  DoubleDouble power = exp_near_zero(reduced);
   const Vec scale = power_of_two(e.shifted);
-  Two above = sum(num(1.0), v.fmul(size, power.high, scale));
+  DoubleDouble above = sum(num(1.0), v.fmul(size, power.high, scale));
   above.low = v.fma(size, power.low, scale, above.low);
-  Two more = log_of_sum(above);
+  DoubleDouble more = log_of_sum(above);
   if (base2) more = times(more, kLog2OfEF64[0], kLog2OfEF64[1]);
-  const Two total = sum(v.select(size, special, zero, larger), more.high);
+  const DoubleDouble total = sum(v.select(size, special, zero, larger), more.high);
   const Vec result = v.fadd(size, total.high, v.fadd(size, total.low, more.low));
   rarely(v.mask_or(special, far), result, [&] {
     // Where it is far, only what is about 0 feels it.
@@ -230,9 +231,9 @@ Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
 }
 
 /// log(a + sqrt(square))
-Vec MathEmitter::log_with_root(const Vec& a, const Two& square) {
+Vec MathEmitter::log_with_root(const Vec& a, const DoubleDouble& square) {
   const Vec root = v.fsqrt(size, square.high), lost = v.fadd(size, v.fnma(size, root, root, square.high), square.low);
-  Two total = sum(root, a);
+  DoubleDouble total = sum(root, a);
   total.low = v.fadd(size, total.low, v.fdiv(size, lost, v.fadd(size, root, root)));
   return joined(log_of_sum(total));
 }
@@ -249,7 +250,7 @@ Vec MathEmitter::arcsinh(const Vec& x) {
   const Mask rare = outside(x, 0x1p-27, 0x1p500);
   const Vec magnitude = v.fabs(size, x), a = v.select(size, rare, num(1.0), magnitude), sign = sign_of(x);
   const Vec square = v.fmul(size, a, a);
-  Two more = sum(square, num(1.0));
+  DoubleDouble more = sum(square, num(1.0));
   more.low = v.fadd(size, more.low, v.fms(size, a, a, square));
   const Vec result = v.bit_or(size, log_with_root(a, more), sign);
   rarely(rare, result, [&] {
@@ -264,7 +265,7 @@ Vec MathEmitter::arccosh(const Vec& x) {
   const uint64_t first = float_bits(size, 1.0) + 1, span = float_bits(size, 0x1p500) - first;
   const Mask rare = v.icmp(size, false, Cmp::Ge, v.isub(size, x, v.constant(size, first)), v.constant(size, span));
   const Vec one = num(1.0), a = v.select(size, rare, num(2.0), x), square = v.fmul(size, a, a);
-  Two less = fast_sum(square, num(-1.0));
+  DoubleDouble less = fast_sum(square, num(-1.0));
   less.low = v.fadd(size, less.low, v.fms(size, a, a, square));
   const Vec result = log_with_root(a, less);
   rarely(rare, result, [&] {
@@ -282,16 +283,16 @@ Vec MathEmitter::arctanh(const Vec& x) {
   const auto ln2 = table(kLn2F32, kLn2F64);
   const Mask rare = outside(x, 0x1p-60, 1.0);
   const Vec one = num(1.0), a = v.select(size, rare, num(0.25), v.fabs(size, x)), sign = sign_of(x);
-  const Two above = fast_sum(one, a), below = fast_sum(one, v.fneg(size, a));
+  const DoubleDouble above = fast_sum(one, a), below = fast_sum(one, v.fneg(size, a));
   const Vec k = parts(v.fdiv(size, above.high, below.high)).k, scale = power_of_two(v.fadd(size, k, con(magic())));
-  const Two scaled_below{v.fmul(size, below.high, scale), v.fmul(size, below.low, scale)};
-  Two top = sum(above.high, v.fneg(size, scaled_below.high)), bottom = fast_sum(above.high, scaled_below.high);
+  const DoubleDouble scaled_below{v.fmul(size, below.high, scale), v.fmul(size, below.low, scale)};
+  DoubleDouble top = sum(above.high, v.fneg(size, scaled_below.high)), bottom = fast_sum(above.high, scaled_below.high);
   top.low = v.fadd(size, top.low, v.fsub(size, above.low, scaled_below.low));
   bottom.low = v.fadd(size, bottom.low, v.fadd(size, above.low, scaled_below.low));
-  const Two s = quotient(fast_sum(top.high, top.low), bottom);
+  const DoubleDouble s = quotient(fast_sum(top.high, top.low), bottom);
   const Vec z = v.fmul(size, s.high, s.high), half_k = v.fmul(size, k, con(0.5));
   const Vec series = v.fmul(size, v.fmul(size, z, s.high), v.fmul(size, horner(z, kLogF64, 0, 1), con(0.5)));
-  const Two most = fast_sum(v.fmul(size, half_k, con(ln2[0])), s.high);
+  const DoubleDouble most = fast_sum(v.fmul(size, half_k, con(ln2[0])), s.high);
   const Vec small = v.fadd(size, most.low, v.fma(size, half_k, con(ln2[1]), v.fadd(size, s.low, series)));
   const Vec result = v.bit_or(size, v.fadd(size, most.high, small), sign);
   rarely(rare, result, [&] {

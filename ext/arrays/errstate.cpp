@@ -122,7 +122,7 @@ long raising_mask(unsigned flags) {
 
 }  // namespace
 
-OwnErrState::OwnErrState(unsigned raising, const ErrState& now) {
+ScopedErrState::ScopedErrState(unsigned raising, const ErrState& now) {
   raising &= kWarned;
   if (numpy_version().major >= 2) {
     static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
@@ -138,7 +138,7 @@ OwnErrState::OwnErrState(unsigned raising, const ErrState& now) {
   PyErr_Clear();
 }
 
-OwnErrState::~OwnErrState() {
+ScopedErrState::~ScopedErrState() {
   if (!before_) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

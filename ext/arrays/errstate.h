@@ -37,12 +37,12 @@ bool scipy_is_silent();
 
 /// While it lives, NumPy raises for these flags in this thread and context, and ignores all others. An error while
 /// setting it counts for nothing.
-class OwnErrState {
+class ScopedErrState {
  public:
-  explicit OwnErrState(unsigned raising) : OwnErrState(raising, ErrState::current()) {}
-  OwnErrState(unsigned raising, const ErrState& now);
-  ~OwnErrState();
-  OwnErrState(const OwnErrState&) = delete;
+  explicit ScopedErrState(unsigned raising) : ScopedErrState(raising, ErrState::current()) {}
+  ScopedErrState(unsigned raising, const ErrState& now);
+  ~ScopedErrState();
+  ScopedErrState(const ScopedErrState&) = delete;
 
  private:
   PyObject* before_ = nullptr;  // NumPy 2: the token; NumPy 1: the state

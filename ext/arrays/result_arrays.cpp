@@ -70,14 +70,14 @@ void evaluate(const graph::Dims& dims, std::span<const int64_t> symbols, npy_int
 
 /// Arrays of a rank without elements that were Tensors' alone, with room for dimensions, a descriptor and the handler:
 /// the next of this rank is made of one.
-struct Shelf {
+struct FreeList {
   static constexpr int kRanks = 5, kMost = 16;
   std::array<PyArrayObject_fields*, kMost> arrays;
   int count = 0;
 };
-std::array<Shelf, Shelf::kRanks> shelves;
+std::array<FreeList, FreeList::kRanks> shelves;
 
-PyObject* shelved_array(Shelf& shelf, PyArray_Descr* descr, int rank, const npy_intp* sizes, char* data, int flags) {
+PyObject* shelved_array(FreeList& shelf, PyArray_Descr* descr, int rank, const npy_intp* sizes, char* data, int flags) {
   PyArrayObject_fields* array = shelf.arrays[static_cast<std::size_t>(--shelf.count)];
   PyObject_Init(reinterpret_cast<PyObject*>(array), &PyArray_Type);
   for (int i = 0; i < 2 * rank; ++i) array->dimensions[i] = sizes[i];
@@ -94,7 +94,7 @@ PyObject* shelved_array(Shelf& shelf, PyArray_Descr* descr, int rank, const npy_
 /// An ndarray filled in by hand, as PyArray_NewFromDescr would; half its price. NumPy frees the dimensions with
 /// PyMem_RawFree, or keeps them in a cache that hands them out for arrays of the same rank.
 PyObject* bare_array(PyArray_Descr* descr, int rank, const npy_intp* sizes, char* data, int flags) {
-  if (rank < Shelf::kRanks && shelves[static_cast<std::size_t>(rank)].count)
+  if (rank < FreeList::kRanks && shelves[static_cast<std::size_t>(rank)].count)
     return shelved_array(shelves[static_cast<std::size_t>(rank)], descr, rank, sizes, data, flags);
   auto* array = static_cast<PyArrayObject_fields*>(PyObject_Malloc(sizeof(PyArrayObject_fields)));
   if (!array) return PyErr_NoMemory();
@@ -222,9 +222,11 @@ ArrayLayout ArrayLayout::make(const graph::Type& type) {
   return layout;
 }
 
-InOwnMemory::InOwnMemory() : before_(Ref<>::steal(PyDataMem_SetHandler(handler_capsule))) { PyErr_Clear(); }
+UseFramejitAllocator::UseFramejitAllocator() : before_(Ref<>::steal(PyDataMem_SetHandler(handler_capsule))) {
+  PyErr_Clear();
+}
 
-InOwnMemory::~InOwnMemory() {
+UseFramejitAllocator::~UseFramejitAllocator() {
   if (!before_) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -235,10 +237,10 @@ InOwnMemory::~InOwnMemory() {
 void drop_array(PyObject* object) {
   auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
   const bool ours = known_struct && Py_REFCNT(object) == 1 && Py_IS_TYPE(object, &PyArray_Type) &&
-                    array->mem_handler == handler_capsule && array->nd < Shelf::kRanks && !array->base &&
+                    array->mem_handler == handler_capsule && array->nd < FreeList::kRanks && !array->base &&
                     !array->weakreflist && !array->_buffer_info && (array->flags & NPY_ARRAY_OWNDATA);
-  if (Shelf* shelf = ours ? &shelves[static_cast<std::size_t>(array->nd)] : nullptr;
-      shelf && shelf->count < Shelf::kMost) {
+  if (FreeList* shelf = ours ? &shelves[static_cast<std::size_t>(array->nd)] : nullptr;
+      shelf && shelf->count < FreeList::kMost) {
     runtime::release(array->data);
     shelf->arrays[static_cast<std::size_t>(shelf->count++)] = array;
   } else {

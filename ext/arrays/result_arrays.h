@@ -58,11 +58,11 @@ PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims);
 
 /// While it is in scope, arrays that NumPy makes for the calling thread lie in memory of runtime/allocator.h as well:
 /// aligned, and in huge pages where they are large.
-class InOwnMemory {
+class UseFramejitAllocator {
  public:
-  InOwnMemory();
-  ~InOwnMemory();
-  InOwnMemory(const InOwnMemory&) = delete;
+  UseFramejitAllocator();
+  ~UseFramejitAllocator();
+  UseFramejitAllocator(const UseFramejitAllocator&) = delete;
 
  private:
   capture::Ref<> before_;

@@ -14,29 +14,29 @@
 namespace framejit::ext {
 
 /// Hangs on the code object.
-class ReachedCode final : public capture::FrameInterceptor {
+class CalleeInterceptor final : public capture::FrameInterceptor {
  public:
-  explicit ReachedCode(PyCodeObject* code) : code_(code) {}
-  ~ReachedCode() override;
+  explicit CalleeInterceptor(PyCodeObject* code) : code_(code) {}
+  ~CalleeInterceptor() override;
 
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals, int local_count) override {
-    const uint64_t id = capture::ReachScope::id();
-    for (Way& way : ways_)
-      if (way.owner == id) {
-        if (way.cold > 0 && --way.cold > 0 && !is_given_arrays(function, code, locals)) return {};
-        if (const std::shared_ptr<MarkedCode> held = way.compiled.lock())
+    const uint64_t id = capture::ActiveFunctionScope::id();
+    for (CompiledFor& entry : compiled_for_)
+      if (entry.owner == id) {
+        if (entry.cold > 0 && --entry.cold > 0 && !is_given_arrays(function, code, locals)) return {};
+        if (const std::shared_ptr<MarkedCode> held = entry.compiled.lock())
           return held->enter(function, code, locals, local_count);
       }
     return {};
   }
 
   bool knows(uint64_t owner) const {
-    return std::any_of(ways_.begin(), ways_.end(),
-                       [&](const Way& way) { return way.owner == owner && !way.compiled.expired(); });
+    return std::any_of(compiled_for_.begin(), compiled_for_.end(),
+                       [&](const CompiledFor& entry) { return entry.owner == owner && !entry.compiled.expired(); });
   }
   void add(uint64_t owner, std::weak_ptr<MarkedCode> compiled) {
-    std::erase_if(ways_, [](const Way& way) { return way.compiled.expired(); });
-    ways_.push_back({owner, std::move(compiled)});
+    std::erase_if(compiled_for_, [](const CompiledFor& entry) { return entry.compiled.expired(); });
+    compiled_for_.push_back({owner, std::move(compiled)});
   }
 
  private:
@@ -44,19 +44,19 @@ class ReachedCode final : public capture::FrameInterceptor {
 
   /// Calls that are plain, where no array is to be seen: most of what is called behind a break has nothing to compile.
   static constexpr int kColdCalls = 16;
-  struct Way {
+  struct CompiledFor {
     uint64_t owner;
     std::weak_ptr<MarkedCode> compiled;
     int cold = kColdCalls;
   };
   PyCodeObject* code_;
-  std::vector<Way> ways_;
+  std::vector<CompiledFor> compiled_for_;
 };
 
 namespace {
 
-std::unordered_map<PyCodeObject*, std::weak_ptr<ReachedCode>>& reached() {
-  static auto* map = new std::unordered_map<PyCodeObject*, std::weak_ptr<ReachedCode>>;  // code objects die last
+std::unordered_map<PyCodeObject*, std::weak_ptr<CalleeInterceptor>>& reached() {
+  static auto* map = new std::unordered_map<PyCodeObject*, std::weak_ptr<CalleeInterceptor>>;  // code objects die last
   return *map;
 }
 
@@ -79,7 +79,7 @@ bool holds_array(PyObject* object) {
 
 }  // namespace
 
-bool ReachedCode::is_given_arrays(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals) {
+bool CalleeInterceptor::is_given_arrays(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals) {
   for (int i = 0; i < argument_slots(code); ++i)
     if (holds_array(locals[i])) return true;
   PyObject* closure = function->func_closure;
@@ -88,23 +88,23 @@ bool ReachedCode::is_given_arrays(PyFunctionObject* function, PyCodeObject* code
   return false;
 }
 
-ReachedCode::~ReachedCode() {
+CalleeInterceptor::~CalleeInterceptor() {
   const auto at = reached().find(code_);
   if (at != reached().end() && at->second.expired()) reached().erase(at);
 }
 
 void CalleeRegistry::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner) {
   if (code == owner->code() || !may_be_reached(code)) return;
-  std::shared_ptr<ReachedCode> hung = reached()[code].lock();
+  std::shared_ptr<CalleeInterceptor> hung = reached()[code].lock();
   if (!hung) {
-    hung = std::make_shared<ReachedCode>(code);
+    hung = std::make_shared<CalleeInterceptor>(code);
     if (!capture::mark_code(code, hung, true)) return;
     reached()[code] = hung;
   }
-  if (hung->knows(owner->reach())) return;
+  if (hung->knows(owner->function_id())) return;
   std::erase_if(all_, [](const Callee& callee) { return callee.code.expired(); });
   auto compiled = make_marked_code(code, owner->settings(), owner);
-  hung->add(owner->reach(), compiled);
+  hung->add(owner->function_id(), compiled);
   all_.push_back({hung, std::move(compiled)});
 }
 

@@ -10,7 +10,7 @@
 
 namespace framejit::ext {
 
-class ReachedCode;
+class CalleeInterceptor;
 
 class CalleeRegistry {
  public:
@@ -24,7 +24,7 @@ class CalleeRegistry {
 
  private:
   struct Callee {
-    std::weak_ptr<ReachedCode> code;  // what hangs on the code object
+    std::weak_ptr<CalleeInterceptor> code;  // what hangs on the code object
     std::shared_ptr<MarkedCode> compiled;
   };
   std::vector<Callee> all_;

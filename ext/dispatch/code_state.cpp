@@ -52,7 +52,7 @@ CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::C
     : code_(code), keep_(keep), settings_(settings), owner_(std::move(owner)) {
   // Owners that are gone have ids too: a state that was within reach of one stays what it was.
   static uint64_t ids = 0;
-  if (owner_.expired() && !settings.fullgraph && !settings.ignore_fp_flags) reach_ = ++ids;
+  if (owner_.expired() && !settings.fullgraph && !settings.ignore_fp_flags) function_id_ = ++ids;
   if (keep == capture::CodeView::Keep::Code) kept_ = Ref<PyCodeObject>::share(code);
   whole_.varied.all = settings.dynamic;
   // The frame of a generator is others' to resume: only what stands between its yields compiles.
@@ -368,7 +368,7 @@ void CodeState::set_dormant(CompileSite& place, uint32_t site, bool dormant) {
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   CompileSite* place = site < sites_.size() ? sites_[site].get() : nullptr;
-  if (!place || stance == Stance::ForceEager || tape_hook || is_disabled(code_)) return false;
+  if (!place || bytecode_only() || is_disabled(code_)) return false;
   if (gain_ && !MeasuredCall::runs_region(*this, site, frame.locals)) [[unlikely]]
     return false;
   Busy busy(*this);

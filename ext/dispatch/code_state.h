@@ -99,8 +99,9 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// An error of a region, kept for the end of the call: internal ones under config.strict, those of the stance.
   capture::Ref<> take_pending_error() { return std::move(pending_error_); }
 
-  /// For a ReachScope around the code's frames; 0: they are within another's reach, or their callees stay as they are.
-  uint64_t reach() const { return reach_; }
+  /// For an ActiveFunctionScope around the code's frames; 0: they are within another's reach, or their callees stay as
+  /// they are.
+  uint64_t function_id() const { return function_id_; }
   /// Are there callees whose frames should come by the hook?
   bool has_callees() const;
   /// Was nothing found to compile in many calls?
@@ -216,7 +217,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Retired retired_;
   capture::Ref<> pending_error_;
   std::unique_ptr<Gain> gain_;
-  uint64_t reach_ = 0;
+  uint64_t function_id_ = 0;
   std::weak_ptr<CodeState> owner_;
   std::unique_ptr<CalleeRegistry> callees_;  // of the owner
   uint64_t disabled_epoch_ = disabled_epoch;

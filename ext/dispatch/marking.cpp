@@ -52,7 +52,7 @@ class CompiledFrames final : public MarkedCode, public std::enable_shared_from_t
 capture::FrameInterceptor::Outcome CompiledFrames::enter(PyFunctionObject* function, PyCodeObject* code,
                                                          capture::py::Slots locals, int) {
   ++stats.frames_marked;
-  if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
+  if (bytecode_only() || is_disabled(code)) return {};
   return state_->gain() ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
 }
 
@@ -112,16 +112,16 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObjec
   }
   if (state_->needs_splicing()) {
     spliced_ = state_->splice();
-    if (spliced_ && state_->reach() && (code->co_flags & kGeneratorFlags))
-      capture::mark_resumed(spliced_->code(), state_->reach());
+    if (spliced_ && state_->function_id() && (code->co_flags & kGeneratorFlags))
+      capture::mark_resumed(spliced_->code(), state_->function_id());
   }
   PyCodeObject* replacement = state_->replacement();
   if (!replacement) {
     if (!state_->has_callees()) state_->note_idle();
-    return {false, nullptr, nullptr, state_->reach()};
+    return {false, nullptr, nullptr, state_->function_id()};
   }
   if (state_->begin_call(locals) == Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
-  return {false, nullptr, replacement, state_->reach(), shared_from_this()};
+  return {false, nullptr, replacement, state_->function_id(), shared_from_this()};
 }
 
 }  // namespace

@@ -321,11 +321,12 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
 }
 
 void CodeState::note_callees(const std::vector<Ref<PyCodeObject>>& reached) {
-  const std::shared_ptr<CodeState> owner = reach_ ? shared_from_this() : owner_.lock();
+  const std::shared_ptr<CodeState> owner = function_id_ ? shared_from_this() : owner_.lock();
   if (!owner || reached.empty()) return;
   if (!owner->callees_) owner->callees_ = std::make_unique<CalleeRegistry>();
   for (const Ref<PyCodeObject>& code : reached) owner->callees_->add(code.get(), owner);
-  if (capture::ReachScope::id() == owner->reach_ && owner->has_callees()) capture::ReachScope::want_hook();
+  if (capture::ActiveFunctionScope::id() == owner->function_id_ && owner->has_callees())
+    capture::ActiveFunctionScope::request_hook();
 }
 
 }  // namespace framejit::ext

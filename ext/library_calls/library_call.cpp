@@ -15,7 +15,7 @@
 namespace framejit::ext {
 
 using capture::Ref;
-using capture::WarningsRaise;
+using capture::WarningsAsErrors;
 using capture::Wrap;
 using codegen::StridedArray;
 using graph::DType;
@@ -317,8 +317,8 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
     // Warnings alone would not do: one that this line of Python has given before is not given again, and would not
     // raise.
     const ErrState now = ErrState::current();
-    const OwnErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
-    WarningsRaise too;
+    const ScopedErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
+    WarningsAsErrors too;
     result = invoke(call, operands);
   }
   bool fits =

@@ -352,7 +352,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   std::function<bool()> still;
   if (of.others_ran && writes_params_ && materializer_->has_effects())
     still = [&] { return still_fits(*w.matched, in_frame); };
-  std::optional<OwnErrState> quiet;  // what the library's functions would raise for
+  std::optional<ScopedErrState> quiet;  // what the library's functions would raise for
   if (options_.ignore_fp_flags && compiled_.library_calls) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);

@@ -249,7 +249,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static constinit Once once;
   PyObject* as_contiguous = package_function(once, python_names::kTensor, "as_array");
   if (!as_contiguous) return nullptr;
-  const InOwnMemory memory;
+  const UseFramejitAllocator memory;
   PyObject* array = PyObject_Call(as_contiguous, args, keywords);
   if (!array || is_tensor(array)) return array;  // a Tensor: one that only says what shapes there will be
   return new_tensor(type, array);

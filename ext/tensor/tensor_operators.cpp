@@ -129,7 +129,7 @@ PyObject* numpy_ufunc(Op op) {
 
 PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
   std::array<Ref<>, 2> arrays;
-  const OwnErrState quiet(0);
+  const ScopedErrState quiet(0);
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (!(arrays[i] = operand_array(operands[i], dtype))) return nullptr;
   if (op == Op::MatMul) {

@@ -154,7 +154,7 @@ class Functions {
   static bool is_nan_at_poles(PyObject* gamma) {
     static std::optional<bool> answer;
     if (answer || !scipy_is_silent()) return answer.value_or(false);
-    const OwnErrState quiet(0);
+    const ScopedErrState quiet(0);
     const Ref<> found = Ref<>::steal(PyObject_CallFunction(gamma, "d", -1.0));
     answer = found && std::isnan(PyFloat_AsDouble(found.get()));
     PyErr_Clear();

@@ -27,7 +27,7 @@
 namespace framejit::ext {
 
 using capture::SourceRef;
-using capture::WarningsRaise;
+using capture::WarningsAsErrors;
 using codegen::StridedArray;
 using graph::Dim;
 using graph::Dims;
@@ -95,10 +95,10 @@ Captured<Piece> argument(Arguments& into, Value* value) {
 /// Lengths in place of those of the operands that are symbolic or large, in three variants. The second one moves each
 /// of them by another power of 7, so that a result's length that is a sum of multiples of them tells the multiples; the
 /// third one is to check.
-class StandIns {
+class SampleInputs {
  public:
   /// Of all lengths of the operands: a longer one has a longer stand-in.
-  StandIns(Session& session, const std::vector<ValueId>& operands) : session_(session) {
+  SampleInputs(Session& session, const std::vector<ValueId>& operands) : session_(session) {
     graph::ShapeEnv& shapes = session.graph().shapes();
     Dims all;
     for (ValueId operand : operands)
@@ -223,7 +223,7 @@ Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, cons
 }
 
 /// What a call gives, in lengths as they were in that call.
-struct Seen {
+struct ResultSignature {
   Wrap wrap = Wrap::NdArray;
   DType dtype = DType::F64;
   std::vector<int64_t> shape;
@@ -266,12 +266,12 @@ bool transposed_axes(PyArrayObject* view, PyArrayObject* whole, std::vector<std:
   return true;
 }
 
-Captured<Seen> look_at(PyObject* object, const std::string& name) {
-  Seen seen;
-  if (auto dtype = scalar_dtype_of(object)) return Seen{Wrap::NumpyScalar, *dtype, {}, {}};
-  if (PyBool_Check(object)) return Seen{Wrap::PyBool, DType::Bool, {}, {}};
-  if (PyLong_CheckExact(object)) return Seen{Wrap::PyInt, DType::I64, {}, {}};
-  if (PyFloat_CheckExact(object)) return Seen{Wrap::PyFloat, DType::F64, {}, {}};
+Captured<ResultSignature> signature_of(PyObject* object, const std::string& name) {
+  ResultSignature seen;
+  if (auto dtype = scalar_dtype_of(object)) return ResultSignature{Wrap::NumpyScalar, *dtype, {}, {}};
+  if (PyBool_Check(object)) return ResultSignature{Wrap::PyBool, DType::Bool, {}, {}};
+  if (PyLong_CheckExact(object)) return ResultSignature{Wrap::PyInt, DType::I64, {}, {}};
+  if (PyFloat_CheckExact(object)) return ResultSignature{Wrap::PyFloat, DType::F64, {}, {}};
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   if (PyArray_CheckExact(object) && !PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA)) {
     PyArrayObject* whole = shown_whole(array);
@@ -306,9 +306,9 @@ std::string name_of_callable(PyObject* callable) {
 }
 
 /// The same of a call, whose several results come in a tuple or list.
-struct AllSeen {
+struct ResultSignatures {
   PyTypeObject* sequence = nullptr;
-  std::vector<Seen> items;
+  std::vector<ResultSignature> items;
   int64_t nanoseconds = 0;  // that it took
 };
 
@@ -322,13 +322,13 @@ bool is_sequence_of_results(PyObject* object) {
   return words && std::string_view(words).starts_with("numpy.linalg.");
 }
 
-Captured<AllSeen> look_at_all(PyObject* object, const std::string& name) {
-  AllSeen all;
+Captured<ResultSignatures> signatures_of(PyObject* object, const std::string& name) {
+  ResultSignatures all;
   const bool several = is_sequence_of_results(object);
   if (several) all.sequence = Py_TYPE(object);
   if (several && Py_SIZE(object) == 0) return break_at(BreakId::UnsupportedArgument, name + " gives nothing here");
   for (Py_ssize_t i = 0; i < (several ? Py_SIZE(object) : 1); ++i) {
-    FRAMEJIT_TRY(seen, look_at(several ? item_of(object, i) : object, name));
+    FRAMEJIT_TRY(seen, signature_of(several ? item_of(object, i) : object, name));
     all.items.push_back(std::move(seen));
   }
   return all;
@@ -336,7 +336,8 @@ Captured<AllSeen> look_at_all(PyObject* object, const std::string& name) {
 
 /// The call of examples, in which every int that is known at run time only is `number`. Matrices that can be inverted
 /// come first, then zeros: the ones of others may be indices that are out of bounds.
-Captured<AllSeen> try_out(Arguments& arguments, const LibraryCall& call, int64_t number, const Lengths& length) {
+Captured<ResultSignatures> try_out(Arguments& arguments, const LibraryCall& call, int64_t number,
+                                   const Lengths& length) {
   const std::string name = name_of_callable(call.callable.get());
   Ref<> result;
   int64_t nanoseconds = 0;
@@ -345,8 +346,8 @@ Captured<AllSeen> try_out(Arguments& arguments, const LibraryCall& call, int64_t
     for (std::size_t i = 0; i < arguments.operands.size(); ++i)
       objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length, ones));
     if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
-      OwnErrState quiet(0);
-      WarningsRaise raising;
+      ScopedErrState quiet(0);
+      WarningsAsErrors raising;
       const int64_t start = now_ns();
       result = invoke(call, objects);
       nanoseconds = now_ns() - start;
@@ -355,21 +356,22 @@ Captured<AllSeen> try_out(Arguments& arguments, const LibraryCall& call, int64_t
     if (result) break;
   }
   if (!result) return break_at(BreakId::UnsupportedArgument, name + " of such arguments");
-  FRAMEJIT_TRY(all, look_at_all(result.get(), name));
+  FRAMEJIT_TRY(all, signatures_of(result.get(), name));
   all.nanoseconds = nanoseconds;
   return all;
 }
 
 constexpr int64_t kMostTried = 1 << 16;  // elements
 
-bool same_but_lengths(const Seen& a, const Seen& b) {
+bool same_but_lengths(const ResultSignature& a, const ResultSignature& b) {
   return a.wrap == b.wrap && a.dtype == b.dtype && a.order == b.order && a.view == b.view &&
          a.shape.size() == b.shape.size() && a.reshaped.size() == b.reshaped.size();
 }
 
-bool same_but_lengths(const AllSeen& a, const AllSeen& b) {
-  return a.sequence == b.sequence && std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
-                                                [](const Seen& x, const Seen& y) { return same_but_lengths(x, y); });
+bool same_but_lengths(const ResultSignatures& a, const ResultSignatures& b) {
+  return a.sequence == b.sequence &&
+         std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
+                    [](const ResultSignature& x, const ResultSignature& y) { return same_but_lengths(x, y); });
 }
 
 /// What a call gives: the fresh array or number, and the way from it to what the program sees.
@@ -390,15 +392,15 @@ struct AllPredicted {
 Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
   Session& session = arguments.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
-  StandIns lengths(session, arguments.operands);
-  std::vector<AllSeen> seen;
+  SampleInputs lengths(session, arguments.operands);
+  std::vector<ResultSignatures> seen;
   for (int variant = 0; variant < 3 && lengths.few(); ++variant) {
-    Captured<AllSeen> one =
+    Captured<ResultSignatures> one =
         try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
     if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) break;
     seen.push_back(std::move(*one));
   }
-  auto finish = [&](const Seen& like, Dims shape, Dims reshaped) {
+  auto finish = [&](const ResultSignature& like, Dims shape, Dims reshaped) {
     Predicted out;
     out.wrap = like.wrap;
     out.view = like.view;
@@ -407,7 +409,7 @@ Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
     out.type = graph::Type{like.dtype, std::move(shape), std::move(strides)};
     return out;
   };
-  auto real = [&](std::size_t item, std::vector<int64_t> Seen::* which) {
+  auto real = [&](std::size_t item, std::vector<int64_t> ResultSignature::* which) {
     Dims dims;
     for (std::size_t i = 0; i < (seen[0].items[item].*which).size(); ++i)
       if (std::optional<Dim> dim = lengths.real((seen[0].items[item].*which)[i], (seen[1].items[item].*which)[i],
@@ -420,8 +422,8 @@ Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
     out.sequence = seen[0].sequence;
     out.nanoseconds = std::min(seen[1].nanoseconds, seen[2].nanoseconds);  // a function's first call may be its slowest
     for (std::size_t i = 0; i < seen[0].items.size(); ++i) {
-      const Seen& like = seen[0].items[i];
-      Dims shape = real(i, &Seen::shape), reshaped = real(i, &Seen::reshaped);
+      const ResultSignature& like = seen[0].items[i];
+      Dims shape = real(i, &ResultSignature::shape), reshaped = real(i, &ResultSignature::reshaped);
       if (shape.size() != like.shape.size() || reshaped.size() != like.reshaped.size()) break;
       out.items.push_back(finish(like, std::move(shape), std::move(reshaped)));
     }
@@ -439,7 +441,7 @@ Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
                     name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
   FRAMEJIT_TRY(exact, try_out(arguments, call, 1, [&](const Dim& dim) { return shapes.specialize(dim); }));
   out = {exact.sequence, {}, exact.nanoseconds};
-  for (const Seen& like : exact.items)
+  for (const ResultSignature& like : exact.items)
     out.items.push_back(
         finish(like, Dims(like.shape.begin(), like.shape.end()), Dims(like.reshaped.begin(), like.reshaped.end())));
   return out;
@@ -610,8 +612,8 @@ Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
   const auto found = operators.find(nb % 13);
   Ref<> made;
   if (found != operators.end()) {
-    OwnErrState raising(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
-    WarningsRaise too;
+    ScopedErrState raising(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
+    WarningsAsErrors too;
     made = Ref<>::steal(found->second(left, right));
   }
   clear_error();
