@@ -7,7 +7,7 @@
 #include <cfenv>
 #include <map>
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 using capture::Ref;
 
@@ -173,4 +173,4 @@ bool all_ignored(unsigned flags) {
   return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 class ErrState {
  public:
@@ -48,4 +48,4 @@ class ScopedErrState {
   PyObject* before_ = nullptr;  // NumPy 2: the token; NumPy 1: the state
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

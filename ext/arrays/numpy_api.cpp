@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 using capture::Ref;
 using graph::DType;
@@ -193,4 +193,4 @@ std::optional<graph::Scalar> pack(PyObject* object, DType dtype) {
   return std::nullopt;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -20,7 +20,7 @@
 #include "capture/py/ref.h"
 #include "graph/graph.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 /// Imports NumPy and its C API; false with an exception set. Safe to call again.
 bool import_numpy();
@@ -53,4 +53,4 @@ std::optional<graph::DType> scalar_dtype_of(PyObject* object);
 /// set, where NumPy raises, warns, or changes a finite number into an infinity, zero or subnormal one.
 std::optional<graph::Scalar> pack(PyObject* object, graph::DType dtype);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

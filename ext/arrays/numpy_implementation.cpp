@@ -5,12 +5,12 @@
 #include "capture/py/ref.h"
 #include "ext/module/control.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 using capture::Ref;
 
 PyObject* numpy_implementation(PyObject* callable) {
-  if (PyObject* ours = polyfill_of(callable)) return ours;
+  if (PyObject* ours = module::polyfill_of(callable)) return ours;
   // Up to NumPy 1.24 the dispatcher is a function in Python.
   bool in_python = false;
   if (PyFunction_Check(callable)) {
@@ -34,4 +34,4 @@ PyObject* numpy_implementation(PyObject* callable) {
   return found && PyFunction_Check(found.get()) ? found.get() : nullptr;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

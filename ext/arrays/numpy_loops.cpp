@@ -9,7 +9,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/promotion.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType result) {
   PyUFuncObject* ufunc = ufunc_of(op);
@@ -61,4 +61,4 @@ const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_in
   return nullptr;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

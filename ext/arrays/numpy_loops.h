@@ -5,7 +5,7 @@
 #include "codegen/kernel.h"
 #include "graph/op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 /// The inner loop of the operator's ufunc on operands of `operand` giving `result`; an empty NumpyLoop where the
 /// running NumPy has none. The loops of scipy.special are found only where the program has imported it. GIL held.
@@ -14,4 +14,4 @@ codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType r
 /// CaptureOptions::scalar_loop.
 const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -11,7 +11,7 @@
 
 #include "ext/arrays/errstate.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 using capture::Ref;
 
@@ -218,4 +218,4 @@ const NumpyProbe& numpy_probe() {
 
 bool sums_compilable() { return numpy_probe().sums_known && ErrState::current().buffer_size() == kOldCut; }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

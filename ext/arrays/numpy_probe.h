@@ -5,7 +5,7 @@
 
 #include "codegen/lower.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 struct NumpyProbe {
   /// Promotion is the version's own (not switched by NPY_PROMOTION_STATE).
@@ -34,4 +34,4 @@ const NumpyProbe& numpy_probe();
 /// cut.
 bool sums_compilable();
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 using capture::break_at;
 using capture::BreakId;
@@ -333,4 +333,4 @@ Captured<DType> result_type(std::span<const OperandType> operands) {
   return types.out;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -13,7 +13,7 @@
 #include "capture/break.h"
 #include "graph/op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 /// What promotion looks at.
 struct OperandType {
@@ -40,4 +40,4 @@ capture::Captured<LoopTypes> loop_types(PyUFuncObject* ufunc, std::span<const Op
 /// np.result_type, as np.where and concatenation use it.
 capture::Captured<graph::DType> result_type(std::span<const OperandType> operands);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -10,7 +10,7 @@
 #include "ext/module/module.h"
 #include "runtime/allocator.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 using capture::Ref;
 using capture::Wrap;
@@ -41,7 +41,7 @@ bool init(PyObject*) {
   known_struct = PyArray_Type.tp_basicsize == sizeof(PyArrayObject_fields);
   return handler_capsule != nullptr;
 }
-const ModulePart part(0, init);
+const module::ModulePart part(0, init);
 
 constexpr int kWarnOnWrite = std::numeric_limits<int>::min();  // of NumPy's own headers
 
@@ -331,4 +331,4 @@ PyObject* python_number(Wrap wrap, const char* data) {
   return PyLong_FromLongLong(value);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

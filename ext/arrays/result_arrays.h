@@ -12,7 +12,7 @@
 #include "capture/session.h"
 #include "ext/arrays/numpy_api.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 inline PyArrayObject* as_ndarray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
@@ -83,4 +83,7 @@ char* number_memory(capture::Wrap wrap, PyObject* number);
 /// An int or bool from an element in memory.
 PyObject* python_number(capture::Wrap wrap, const char* data);
 
-}  // namespace framejit::ext
+/// The array that a Wrap::NdArray or Wrap::Tensor operand stands for, or null.
+PyArrayObject* held_array(capture::Wrap wrap, PyObject* object);
+
+}  // namespace framejit::ext::arrays

@@ -4,7 +4,7 @@
 
 #include "ext/arrays/result_arrays.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 using capture::Ref;
 
@@ -58,4 +58,4 @@ PyObject* tensor_from_result(PyObject* result) {
   return array ? tensor_from_array(array) : nullptr;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -3,7 +3,7 @@
 
 #include "ext/arrays/numpy_api.h"
 
-namespace framejit::ext {
+namespace framejit::ext::arrays {
 
 /// `array` is an exact, C-contiguous, aligned, native ndarray.
 struct TensorObject {
@@ -29,4 +29,4 @@ PyObject* tensor_from_array(PyObject* array);
 /// for null.
 PyObject* tensor_from_result(PyObject* result);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::arrays

@@ -8,7 +8,7 @@
 
 #include "ext/region/comparison.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 class CompileBudget {
  public:
@@ -26,10 +26,10 @@ class CompileBudget {
 
   /// The outermost call of the function begins or ends. What it takes counts once much was spent on compiling.
   void begin_call() {
-    if (after_soon_ns_ > kFree && run_start_ == 0) run_start_ = read_clock(Reading::Start);
+    if (after_soon_ns_ > kFree && run_start_ == 0) run_start_ = region::read_clock(region::Reading::Start);
   }
   void end_call() {
-    if (run_start_ != 0) run_ns_ += read_clock(Reading::Start) - std::exchange(run_start_, 0);
+    if (run_start_ != 0) run_ns_ += region::read_clock(region::Reading::Start) - std::exchange(run_start_, 0);
   }
 
   /// One compilation, from here to the end of the scope.
@@ -37,7 +37,7 @@ class CompileBudget {
    public:
     explicit Compilation(CompileBudget& budget) : budget_(budget) {}
     ~Compilation() {
-      const auto time = static_cast<double>(read_clock(Reading::Compiling) - start_);
+      const auto time = static_cast<double>(region::read_clock(region::Reading::Compiling) - start_);
       budget_.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(budget_.spent_ns_) + time - paid_));
       budget_.after_soon_ns_ += static_cast<int64_t>(std::max(0.0, time - paid_soon_));
     }
@@ -59,7 +59,7 @@ class CompileBudget {
    private:
     CompileBudget& budget_;
     double paid_ = 0, paid_soon_ = 0;
-    int64_t start_ = read_clock(Reading::Compiling);
+    int64_t start_ = region::read_clock(region::Reading::Compiling);
   };
 
  private:
@@ -68,7 +68,7 @@ class CompileBudget {
 
   /// How long the function has run since so much of it was compiled that this is asked.
   int64_t run_time() {
-    const int64_t now = read_clock(Reading::Start);
+    const int64_t now = region::read_clock(region::Reading::Start);
     if (run_start_ == 0) run_start_ = now;
     return run_ns_ + now - run_start_;
   }
@@ -80,4 +80,4 @@ class CompileBudget {
   int64_t run_ns_ = 0, run_start_ = 0;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -11,7 +11,7 @@
 #include "ext/module/bind_arguments.h"
 #include "ext/module/control.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 /// Hangs on the code object.
 class CalleeInterceptor final : public capture::FrameInterceptor {
@@ -65,10 +65,10 @@ bool may_be_reached(PyCodeObject* code) {
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (!file) PyErr_Clear();
   return file && !std::string_view(file).starts_with("<frozen importlib") && (code->co_flags & CO_OPTIMIZED) &&
-         !is_marked(code) && !is_disabled(code);
+         !is_marked(code) && !module::is_disabled(code);
 }
 
-bool is_array(PyObject* object) { return object && (PyArray_Check(object) || is_tensor(object)); }
+bool is_array(PyObject* object) { return object && (PyArray_Check(object) || arrays::is_tensor(object)); }
 
 bool holds_array(PyObject* object) {
   if (object && PyTuple_CheckExact(object))
@@ -80,7 +80,7 @@ bool holds_array(PyObject* object) {
 }  // namespace
 
 bool CalleeInterceptor::is_given_arrays(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals) {
-  for (int i = 0; i < argument_slots(code); ++i)
+  for (int i = 0; i < module::argument_slots(code); ++i)
     if (holds_array(locals[i])) return true;
   PyObject* closure = function->func_closure;
   for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i)
@@ -128,4 +128,4 @@ int CalleeRegistry::traverse(visitproc visit, void* arg) const {
   return result;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -8,7 +8,7 @@
 
 #include "ext/dispatch/marking.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 class CalleeInterceptor;
 
@@ -30,4 +30,4 @@ class CalleeRegistry {
   std::vector<Callee> all_;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

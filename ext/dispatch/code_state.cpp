@@ -13,12 +13,15 @@
 #include "ext/module/tape_hook.h"
 #include "ext/region/profitability.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Break;
 using capture::FrameView;
 using capture::Ref;
 using capture::text_of;
+using guards::LiveSlots;
+using region::Entry;
+using region::Outcome;
 
 namespace {
 
@@ -82,13 +85,13 @@ std::shared_ptr<CodeState> CodeState::of_function() {
 std::string CodeState::name() const { return text_of(code_->co_qualname); }
 
 void CodeState::note_inlined() {
-  if (settings_.plan.resident < INT64_MAX || said_inlined_ || !events_on(Channel::Perf)) return;
+  if (settings_.plan.resident < INT64_MAX || said_inlined_ || !module::events_on(module::Channel::Perf)) return;
   said_inlined_ = true;
-  emit(Channel::Perf, std::move(Record()
-                                    .put("function", name())
-                                    .put("file", text_of(code_->co_filename))
-                                    .put("line", static_cast<int64_t>(code_->co_firstlineno))
-                                    .put("what", std::string("backend='GE' is ignored below another jit"))));
+  emit(module::Channel::Perf, std::move(module::Record()
+                                            .put("function", name())
+                                            .put("file", text_of(code_->co_filename))
+                                            .put("line", static_cast<int64_t>(code_->co_firstlineno))
+                                            .put("what", std::string("backend='GE' is ignored below another jit"))));
 }
 
 // Whole calls.
@@ -109,7 +112,7 @@ Outcome CodeState::run_entries(CompileSite& place, const LiveSlots& live, bool c
     const std::size_t i = order[k];
     Entry* entry = entries[i].get();
     const std::shared_ptr<Entry> held = compares && entry->is_compared() ? entries[i] : nullptr;
-    const int64_t start = held ? read_clock(Reading::Start) : 0;
+    const int64_t start = held ? region::read_clock(region::Reading::Start) : 0;
     const Outcome outcome = run(*entry);
     if (held) [[unlikely]]
       compared(held, outcome, start);
@@ -124,14 +127,14 @@ Outcome CodeState::run_entries(CompileSite& place, const LiveSlots& live, bool c
     if (i < entries.size() && entries[i].get() == entry) order.note(place, i);
     return outcome;
   }
-  ++stats.guard_failures;
+  ++module::stats.guard_failures;
   return Outcome::Miss;
 }
 
 Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
   Busy busy(*this);
-  if (disabled_epoch_ != disabled_epoch) [[unlikely]] {
-    disabled_epoch_ = disabled_epoch;  // what was inlined may be disabled now, or no longer
+  if (disabled_epoch_ != module::disabled_epoch) [[unlikely]] {
+    disabled_epoch_ = module::disabled_epoch;  // what was inlined may be disabled now, or no longer
     clear();
   }
   if (whole_.entries.empty()) return note_lost(whole_), Outcome::Miss;
@@ -152,7 +155,7 @@ struct CodeState::Start {
   FrameView frame;
 
   Start(CodeState& state, PyFunctionObject* function, capture::py::Slots slots) {
-    const int slot_count = argument_slots(state.code_);
+    const int slot_count = module::argument_slots(state.code_);
     locals.resize(static_cast<std::size_t>(std::max(state.view()->local_count(), slot_count)));
     for (int i = 0; i < slot_count; ++i) locals[static_cast<std::size_t>(i)] = slots[i];
     auto* object = reinterpret_cast<PyObject*>(function);
@@ -274,12 +277,12 @@ void CodeState::note_idle() {
   if (compares() && !wants_capture() && whole_.entries.empty()) pass_by();
 }
 
-Side CodeState::begin_call(capture::py::Slots slots) {
+region::Side CodeState::begin_call(capture::py::Slots slots) {
   ++depth_;
   comparison_.count_call();
-  if (comparison_.is_timing() || !compares() || (code_->co_flags & kGeneratorFlags)) return Side::Compiled;
+  if (comparison_.is_timing() || !compares() || (code_->co_flags & kGeneratorFlags)) return region::Side::Compiled;
   budget_.begin_call();
-  return comparison_.begin_call(slots, argument_slots(code_));
+  return comparison_.begin_call(slots, module::argument_slots(code_));
 }
 
 bool CodeState::begin_declined() {
@@ -289,7 +292,7 @@ bool CodeState::begin_declined() {
 }
 
 void CodeState::end_call() {
-  if (std::exchange(ran_region_, false)) ++stats.frames_captured;
+  if (std::exchange(ran_region_, false)) ++module::stats.frames_captured;
   if (--depth_ > 0) return;
   budget_.end_call();
   if (const std::shared_ptr<Entry> entry = comparison_.end_call(settings_.o1)) judge(*entry);
@@ -297,7 +300,7 @@ void CodeState::end_call() {
 
 void CodeState::judge(Entry& entry) {
   entry.judge();
-  if (entry.is_left() && works_on_elements(entry.region())) of_function()->elements_lost_ = true;
+  if (entry.is_left() && region::works_on_elements(entry.region())) of_function()->elements_lost_ = true;
 }
 
 /// A site is visited while a round is timed. False: the bytecode goes on.
@@ -368,7 +371,7 @@ void CodeState::set_dormant(CompileSite& place, uint32_t site, bool dormant) {
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   CompileSite* place = site < sites_.size() ? sites_[site].get() : nullptr;
-  if (!place || bytecode_only() || is_disabled(code_)) return false;
+  if (!place || module::bytecode_only() || module::is_disabled(code_)) return false;
   if (gain_ && !MeasuredCall::runs_region(*this, site, frame.locals)) [[unlikely]]
     return false;
   Busy busy(*this);
@@ -448,8 +451,8 @@ bool CodeState::compile_site(CompileSite& place, uint32_t site, const FrameView&
 /// Nothing runs in place of the bytecode: a region that would have is compared with what the bytecode does.
 bool CodeState::ask_verified(CompileSite& place, uint32_t site, const FrameView& frame) {
   struct Eager {  // what compares is not compiled itself
-    Stance before = std::exchange(stance, Stance::ForceEager);
-    ~Eager() { stance = before; }
+    module::Stance before = std::exchange(module::stance, module::Stance::ForceEager);
+    ~Eager() { module::stance = before; }
   } eager;
   std::string difference;
   const bool first = site == spliced_->sites().front();
@@ -503,4 +506,4 @@ int CodeState::traverse(visitproc visit, void* arg) const {
   return result;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -25,7 +25,7 @@
 #include "ext/module/control.h"
 #include "ext/region/compiled_region.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 /// The frame of such code is others' to resume.
 inline constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
@@ -58,7 +58,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// May entries of this state serve the function: do its names mean what they meant at capture?
   bool fits(PyFunctionObject* function) const;
   /// Runs a whole entry that fits.
-  Outcome call(const LiveSlots& live, PyObject*& result);
+  region::Outcome call(const guards::LiveSlots& live, PyObject*& result);
   /// Is the call left to the interpreter without a look at the entries? So are many, where the last one looked at was
   /// and all lose.
   bool passes_by() { return comparison_.passes_by(); }
@@ -67,7 +67,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
 
   /// Around a call that runs bytecode, spliced or not, for comparison. Compiled: the spliced code, or callees that are
   /// compiled.
-  Side begin_call(capture::py::Slots slots);
+  region::Side begin_call(capture::py::Slots slots);
   /// The same for a call that call() has declined; false: it is not compared.
   bool begin_declined();
   /// May that be so?
@@ -82,10 +82,10 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
   /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something
   /// else. With fullgraph, Error and GraphBreakError where capture breaks.
-  Outcome capture_whole(PyFunctionObject* function, capture::py::Slots slots, PyObject*& result);
+  region::Outcome capture_whole(PyFunctionObject* function, capture::py::Slots slots, PyObject*& result);
 
   /// The entry for a whole call that fits, or null.
-  std::shared_ptr<Entry> entry_of_call(const LiveSlots& live) const;
+  std::shared_ptr<region::Entry> entry_of_call(const guards::LiveSlots& live) const;
   /// As capture_whole, and runs nothing. False: with fullgraph, GraphBreakError where capture breaks.
   bool precompile_whole(PyFunctionObject* function, capture::py::Slots slots);
   /// Compiles the region at the function's start, where the code is spliced.
@@ -115,7 +115,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int traverse(visitproc visit, void* arg) const;
 
   /// For reports, oldest place first: the function's start (-1), then sites in order.
-  std::vector<std::pair<std::shared_ptr<Entry>, int>> entries() const;
+  std::vector<std::pair<std::shared_ptr<region::Entry>, int>> entries() const;
   const History& history() const { return history_; }
   const capture::SplicedCode* spliced() const { return spliced_; }
   /// Of callees, for reports.
@@ -133,8 +133,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   class Busy;
   struct Start;
   struct Compiled {
-    std::shared_ptr<Entry> entry;         // null: nothing came of it, the breaks say why
-    std::shared_ptr<Entry> first_region;  // of a whole call: what comes before the break
+    std::shared_ptr<region::Entry> entry;         // null: nothing came of it, the breaks say why
+    std::shared_ptr<region::Entry> first_region;  // of a whole call: what comes before the break
     std::vector<capture::Break> breaks;
     bool interrupted = false;  // by a signal: as if there had been no attempt
     bool unprofitable = false;
@@ -142,7 +142,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// What was removed while something ran: it stays alive until nothing runs.
   struct Retired {
     int running = 0;
-    std::vector<std::shared_ptr<Entry>> entries;
+    std::vector<std::shared_ptr<region::Entry>> entries;
     std::shared_ptr<CodeState> self;
   };
 
@@ -150,18 +150,19 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool estimates() const;
   bool compares() const;
   bool compiles_loops() const;
-  bool may_compile(CompileSite& place, const LiveSlots& live);
+  bool may_compile(CompileSite& place, const guards::LiveSlots& live);
   bool is_hot_loop(const CompileSite& place, uint32_t head, const capture::FrameView& frame);
   bool waits_for_loop(const CompileSite& place, uint32_t site, const capture::FrameView& frame);
   void pass_by() { comparison_.pass_by(compares()); }
-  void judge(Entry& entry);
+  void judge(region::Entry& entry);
   bool end_round(uint32_t site, const capture::FrameView& frame);
 
   // Entries.
   template <class Run, class Compared>
-  Outcome run_entries(CompileSite& place, const LiveSlots& live, bool compares, Run&& run, Compared&& compared);
+  region::Outcome run_entries(CompileSite& place, const guards::LiveSlots& live, bool compares, Run&& run,
+                              Compared&& compared);
   /// `kinds`: of what it was captured from.
-  void insert(CompileSite& place, std::shared_ptr<Entry> entry, uint64_t kinds);
+  void insert(CompileSite& place, std::shared_ptr<region::Entry> entry, uint64_t kinds);
   void retire(CompileSite& place, std::size_t entry) { retired_.entries.push_back(place.take_out(entry)); }
   void note_lost(CompileSite& place);
   void drop_invalid();
@@ -170,7 +171,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
 
   // The compile path: pipeline.cpp.
   /// At the function's start; Miss where an entry is there now that has not run.
-  Outcome compile_whole(const Start& start);
+  region::Outcome compile_whole(const Start& start);
   Compiled compile_at(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
   Compiled compile_now(CompileSite& place, uint32_t instr, const capture::FrameView& frame, bool whole);
   uint32_t first_site();
@@ -178,7 +179,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
                                           bool whole);
   capture::CaptureOutcome capture_at(CompileSite& place, capture::CaptureRequest& request, bool whole);
   bool is_worthwhile(const capture::Region& region, bool in_loop);
-  CompileOptions compile_options(bool o1, bool is_compared) const;
+  region::CompileOptions compile_options(bool o1, bool is_compared) const;
   capture::Break break_at(capture::BreakId id, std::string detail, uint32_t instr);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void note_callees(const std::vector<capture::Ref<PyCodeObject>>& reached);
@@ -205,7 +206,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   CompileSite whole_;
   std::vector<std::unique_ptr<CompileSite>> sites_;  // by Instr index
   capture::SplicedCode* spliced_ = nullptr;
-  std::shared_ptr<Entry> first_region_;  // for the first site, when the code is spliced
+  std::shared_ptr<region::Entry> first_region_;  // for the first site, when the code is spliced
   uint64_t first_kinds_ = 0;
   int64_t spliced_calls_ = 0;
   std::size_t dormant_ = 0;
@@ -220,7 +221,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   uint64_t function_id_ = 0;
   std::weak_ptr<CodeState> owner_;
   std::unique_ptr<CalleeRegistry> callees_;  // of the owner
-  uint64_t disabled_epoch_ = disabled_epoch;
+  uint64_t disabled_epoch_ = module::disabled_epoch;
   int depth_ = 0;            // of calls that have begun
   int followed_from_ = 0;    // the depth from which on recursive calls are few enough to be followed
   bool ran_region_ = false;  // in a call that has not ended
@@ -238,4 +239,4 @@ inline EndOfCall::~EndOfCall() { state->end_call(); }
 /// The Python function behind a jitted one, borrowed, or null: inlined as if it were not marked.
 PyObject* unwrap_function(PyObject* callable);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -8,7 +8,10 @@
 #include "ext/module/config.h"
 #include "ext/module/stats.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
+
+using guards::LiveSlots;
+using region::Entry;
 
 namespace {
 
@@ -23,7 +26,7 @@ uint64_t kinds_of(const LiveSlots& live) {
     if (!object) return hash = mixed(hash, 1), void();
     PyTypeObject* type = Py_TYPE(object);
     hash = mixed(hash, reinterpret_cast<uintptr_t>(type));
-    PyObject* held = is_tensor(object) ? tensor_array(object) : object;
+    PyObject* held = arrays::is_tensor(object) ? arrays::tensor_array(object) : object;
     if (!held || !PyArray_Check(held)) return;
     auto* array = reinterpret_cast<PyArrayObject*>(held);
     hash = mixed(
@@ -101,7 +104,7 @@ bool CompileSite::is_at_limit(bool counts, std::vector<std::shared_ptr<Entry>>& 
     }
   }
   if (counts) ++churned;
-  if (!again && churned <= config().recompile_limit) return false;
+  if (!again && churned <= module::config().recompile_limit) return false;
   limited = true;
   exhausted = true;  // but for this one, the next times
   return !again;
@@ -114,7 +117,7 @@ bool CompileSite::force_failure() {
   for (std::size_t i = 0; i < guards.size(); ++i)
     if (forced_before.insert(guards[i].about()).second) {
       forced = static_cast<int>(i);
-      ++stats.guard_failures;
+      ++module::stats.guard_failures;
       return true;
     }
   entry.all_forced = true;
@@ -143,4 +146,4 @@ void TryOrder::find_hint(CompileSite& site, const LiveSlots& live) {
   if (hint_->kinds == kinds_ && hint_->entry < site.entries.size()) first_ = hint_->entry;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

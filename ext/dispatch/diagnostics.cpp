@@ -8,7 +8,7 @@
 
 extern "C" void _PyTraceback_Add(const char*, const char*, int);  // of CPython; an internal header has it from 3.13 on
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Ref;
 
@@ -31,7 +31,7 @@ PyMethodDef methods[] = {{"set_exceptions", set_exceptions, METH_VARARGS,
                           "framejit raises and warns with."},
                          {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 /// The text of a break as logs show it, or a plain form of it where the Python package is not there.
 std::string break_text(const capture::Break& b, PyObject* record) {
@@ -49,18 +49,19 @@ std::string break_text(const capture::Break& b, PyObject* record) {
 }  // namespace
 
 bool internal_error(const std::string& where, const std::string& what) {
-  ++stats.internal_errors;
+  ++module::stats.internal_errors;
   if (PyErr_Occurred()) PyErr_Clear();
-  if (events_on(Channel::Perf))
-    emit(Channel::Perf,
-         std::move(Record().put("function", where).put("what", std::string("internal error")).put("text", what)));
-  if (!config().strict) return false;
+  if (module::events_on(module::Channel::Perf))
+    emit(module::Channel::Perf,
+         std::move(
+             module::Record().put("function", where).put("what", std::string("internal error")).put("text", what)));
+  if (!module::config().strict) return false;
   PyErr_Format(PyExc_RuntimeError, "framejit: internal error in %s(): %s", where.c_str(), what.c_str());
   return true;
 }
 
 void raise_graph_break(const capture::Break& b) {
-  Record record = break_record(b);
+  module::Record record = module::break_record(b);
   const std::string text = break_text(b, record.get());
   Ref<> type = graph_break_error ? Ref<>::steal(PyObject_CallMethod(graph_break_error, "_of", "O", record.get()))
                                  : Ref<>::share(PyExc_RuntimeError);
@@ -73,7 +74,7 @@ void raise_graph_break(const capture::Break& b) {
   _PyTraceback_Add(b.function.c_str(), b.file.c_str(), b.line);  // the user's line
 }
 
-void warn_recompile_limit(const std::string& function, const GuardFailure& failure, int made) {
+void warn_recompile_limit(const std::string& function, const guards::GuardFailure& failure, int made) {
   if (!recompile_limit_warning) return;
   Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
       "%s() was compiled %d times, for values that keep changing (config.recompile_limit); the interpreter runs calls "
@@ -93,4 +94,4 @@ void warn_recompile_limit(const std::string& function, const GuardFailure& failu
   PyErr_Clear();
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -6,13 +6,13 @@
 #include "capture/break.h"
 #include "ext/guards/guard_program.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 /// Counts an error of ours and tells the log; raises it as RuntimeError and gives true where config.strict says so.
 bool internal_error(const std::string& where, const std::string& what);
 /// GraphBreakError with the record of the break.
 void raise_graph_break(const capture::Break& b);
 /// `made`: how many entries were compiled.
-void warn_recompile_limit(const std::string& function, const GuardFailure& failure, int made);
+void warn_recompile_limit(const std::string& function, const guards::GuardFailure& failure, int made);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

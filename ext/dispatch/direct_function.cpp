@@ -7,7 +7,7 @@
 #include "capture/splice.h"
 #include "ext/dispatch/function.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Ref;
 
@@ -117,4 +117,4 @@ int DirectFunction::traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -9,7 +9,7 @@
 #include "capture/py/dict_version.h"
 #include "capture/py/ref.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 struct FunctionObject;
 
@@ -41,4 +41,4 @@ class DirectFunction {
   bool armed_ = false, tried_ = false;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

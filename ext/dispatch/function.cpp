@@ -18,9 +18,12 @@
 #include "ext/module/stats.h"
 #include "ext/module/tape_hook.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Ref;
+using module::is_disabled;
+using region::Outcome;
+using region::Side;
 
 namespace {
 
@@ -84,7 +87,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   if (state->wants_capture()) {
     PyObject* result = nullptr;
     switch (state->capture_whole(f->function, slots, result)) {
-      case Outcome::Done: ++stats.frames_captured; return result;
+      case Outcome::Done: ++module::stats.frames_captured; return result;
       case Outcome::Error: return nullptr;
       case Outcome::Miss:
       case Outcome::OtherWay:
@@ -130,9 +133,9 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
 inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_count, PyObject* const* args,
                             std::size_t nargsf, PyObject* kwnames) {
   PyObject* result = nullptr;
-  const LiveSlots live{slots, slot_count, nullptr, 0, reinterpret_cast<PyObject*>(f->function)};
+  const guards::LiveSlots live{slots, slot_count, nullptr, 0, reinterpret_cast<PyObject*>(f->function)};
   switch (f->state->call(live, result)) {
-    case Outcome::Done: ++stats.frames_captured; return result;
+    case Outcome::Done: ++module::stats.frames_captured; return result;
     case Outcome::Miss: return call_missed(f, slots, args, nargsf, kwnames);
     case Outcome::OtherWay:
     case Outcome::Declined:
@@ -145,7 +148,7 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 
 [[gnu::noinline]] PyObject* call_general(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
                                          PyObject* kwnames) {
-  const int count = argument_slots(reinterpret_cast<PyCodeObject*>(f->function->func_code));
+  const int count = module::argument_slots(reinterpret_cast<PyCodeObject*>(f->function->func_code));
   std::array<PyObject*, kSlotsOnStack> small;
   std::unique_ptr<PyObject*[]> large;
   PyObject** slots = small.data();
@@ -153,8 +156,8 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
     large.reset(new PyObject*[static_cast<std::size_t>(count)]);
     slots = large.get();
   }
-  BoundExtras extras;
-  if (!bind_arguments(f->function, args, PyVectorcall_NARGS(nargsf), kwnames, slots, extras))
+  module::BoundExtras extras;
+  if (!module::bind_arguments(f->function, args, PyVectorcall_NARGS(nargsf), kwnames, slots, extras))
     return call_original(f, args, nargsf, kwnames);
   // Values that only a tuple of defaults holds stay alive even if a finalizer replaces the defaults meanwhile.
   const Ref<> defaults = Ref<>::share(f->function->func_defaults);
@@ -172,7 +175,7 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
-  ++stats.frames_marked;
+  ++module::stats.frames_marked;
   if (f->state->passes_by()) {
     if (f->direct.is_there()) return call_direct(f, args, nargsf, kwnames);
     return call_original(f, args, nargsf, kwnames);
@@ -180,11 +183,11 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]
     renew(f);
-  if (bytecode_only() && !force_compiled) [[unlikely]]
+  if (module::bytecode_only() && !module::force_compiled) [[unlikely]]
     return call_original(f, args, nargsf, kwnames);
   try {
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    if (binds_directly(code, nargs, kwnames)) [[likely]]
+    if (module::binds_directly(code, nargs, kwnames)) [[likely]]
       return call_bound(f, args, static_cast<int>(nargs), args, nargsf, kwnames);
     return call_general(f, args, nargsf, kwnames);
   } catch (const std::exception& error) {
@@ -196,12 +199,12 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
 PyObject* vectorcall_measured(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   const std::shared_ptr<CodeState> state = f->state;
-  if (bytecode_only() || is_disabled(state->code()) || force_compiled || !state->gain())
+  if (module::bytecode_only() || is_disabled(state->code()) || module::force_compiled || !state->gain())
     return vectorcall(self, args, nargsf, kwnames);
   const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   const MeasuredCall call(*state->gain(), args, static_cast<int>(count));
   if (call.side() == Side::Compiled) return vectorcall(self, args, nargsf, kwnames);
-  ++stats.frames_marked;
+  ++module::stats.frames_marked;
   return call_original(f, args, nargsf, kwnames);
 }
 
@@ -312,10 +315,10 @@ PyObject* function_precompile(PyObject* self, PyObject* specs) {
   const Ref<> args =
       module ? Ref<>::steal(PyObject_CallMethod(module.get(), "examples", "OO", function, specs)) : Ref<>();
   if (!args) return nullptr;
-  std::vector<PyObject*> slots(static_cast<std::size_t>(argument_slots(f->state->code())));
-  BoundExtras extras;
+  std::vector<PyObject*> slots(static_cast<std::size_t>(module::argument_slots(f->state->code())));
+  module::BoundExtras extras;
   PyObject* const* given = &PyTuple_GET_ITEM(args.get(), 0);
-  if (!bind_arguments(f->function, given, PyTuple_GET_SIZE(args.get()), nullptr, slots.data(), extras))
+  if (!module::bind_arguments(f->function, given, PyTuple_GET_SIZE(args.get()), nullptr, slots.data(), extras))
     return PyErr_NoMemory();  // examples() has seen that they fit
   const std::shared_ptr<CodeState> state = f->state;
   if (is_disabled(state->code())) Py_RETURN_NONE;
@@ -384,7 +387,7 @@ PyType_Spec spec = {"framejit._core.Function", sizeof(FunctionObject), 0,
                         Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_IMMUTABLETYPE,
                     slots};
 
-const ModulePart part(20, [](PyObject* module) {
+const module::ModulePart part(20, [](PyObject* module) {
   the_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   return the_type && PyModule_AddObjectRef(module, "Function", reinterpret_cast<PyObject*>(the_type)) == 0;
 });
@@ -445,4 +448,4 @@ PyFunctionObject* SplicedFunction::get(const std::shared_ptr<CodeState>& of, PyF
   return function.get();
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -6,7 +6,7 @@
 #include "ext/dispatch/code_state.h"
 #include "ext/dispatch/direct_function.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 /// Spliced code of a state and the function object that runs it.
 struct SplicedFunction {
@@ -41,4 +41,4 @@ PyTypeObject* function_type();
 /// Gives the copy of a function the defaults that the function has now. False: an exception is set.
 bool follow(PyFunctionObject* copy, PyFunctionObject* original);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -5,9 +5,11 @@
 #include "ext/module/bind_arguments.h"
 #include "ext/module/events.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Ref;
+using module::Record;
+using region::Entry;
 
 namespace {
 
@@ -46,7 +48,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
   const capture::Region& region = entry.region();
   const auto instrs = region.view->instrs();
   const Ref<> kernels = Ref<>::steal(PyList_New(0)), exits = Ref<>::steal(PyList_New(0));
-  if (const CompiledLoop* loop = entry.loop()) {
+  if (const region::CompiledLoop* loop = entry.loop()) {
     Record k;
     k.put("name", region.function + " (loop)").put("bytes", static_cast<int64_t>(loop->code_bytes()));
     if (!kernels || PyList_Append(kernels.get(), k.get()) < 0) return {};
@@ -135,7 +137,7 @@ Ref<> report_of_one(CodeState& state) {
   for (const auto& [entry, site] : state.entries())
     ok = ok && PyList_Append(entries.get(), entry_record(*entry, site, state.why_given_up()).get()) == 0;
   for (const capture::Break& b : state.history().breaks())
-    ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
+    ok = ok && PyList_Append(breaks.get(), module::break_record(b).get()) == 0;
   for (const Ref<>& record : state.history().recompiles())
     ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
   if (!ok) return {};
@@ -176,12 +178,12 @@ PyObject* function_time_kernels(PyObject* self, PyObject* args) {
   const long long runs = count < 0 ? -1 : PyLong_AsLongLong(PyTuple_GET_ITEM(args, 0));
   if (runs < 0) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_TypeError, "_time_kernels(runs, *args)");
   CodeState& state = state_of(self);
-  if (count != argument_slots(state.code())) Py_RETURN_NONE;
+  if (count != module::argument_slots(state.code())) Py_RETURN_NONE;
   auto* function = reinterpret_cast<PyObject*>(reinterpret_cast<FunctionObject*>(self)->function);
-  const LiveSlots live{&PyTuple_GET_ITEM(args, 1), static_cast<int>(count), nullptr, 0, function};
+  const guards::LiveSlots live{&PyTuple_GET_ITEM(args, 1), static_cast<int>(count), nullptr, 0, function};
   const std::shared_ptr<Entry> entry = state.entry_of_call(live);
   const int64_t nanoseconds = entry ? entry->time_kernels(live, runs) : -1;
   return nanoseconds < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(nanoseconds);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 class CodeState;
 
@@ -18,4 +18,4 @@ PyObject* function_time_kernels(PyObject* self, PyObject* args);
 /// What function_report() gives, for any state.
 PyObject* report_of(CodeState& state);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -9,7 +9,11 @@
 #include "ext/module/module.h"
 #include "ext/module/stats.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
+
+using region::read_clock;
+using region::Reading;
+using region::Side;
 
 namespace {
 
@@ -30,7 +34,7 @@ std::size_t kind_of(capture::py::Slots arguments, int count) {
     PyObject* object = arguments[i];
     mix(reinterpret_cast<std::size_t>(object ? Py_TYPE(object) : nullptr));
     if (!object || !PyArray_Check(object)) {
-      mix(static_cast<std::size_t>(size_class(&object, 1)));
+      mix(static_cast<std::size_t>(region::size_class(&object, 1)));
       continue;
     }
     auto* array = reinterpret_cast<PyArrayObject*>(object);
@@ -67,10 +71,10 @@ void Gain::Class::add(Side side, int64_t nanoseconds) {
   (side == Side::Compiled ? compiled : plain).add(nanoseconds);
   if (side == Side::Compiled) return;
   excess_ns += nanoseconds - static_cast<int64_t>(compiled.mean());
-  ++bytecode_turns;
+  ++region::bytecode_turns;
 }
 
-Record Gain::record() const {
+module::Record Gain::record() const {
   Runs compiled, compiling, compared, rounds, counted;
   int64_t samples = 0;
   double plain_ns = 0, rounds_plain_ns = 0, counted_plain_ns = 0;
@@ -92,7 +96,7 @@ Record Gain::record() const {
     add(c, compared, plain_ns);
   }
   for (const auto& [site, loop] : loops_) add(loop.rounds, rounds, rounds_plain_ns);
-  Record record;
+  module::Record record;
   record.put("calls", compiled.calls)
       .put("ns", compiled.ns)
       .put("compiling_calls", compiling.calls)
@@ -114,7 +118,7 @@ Record Gain::record() const {
 
 MeasuredCall::MeasuredCall(Gain& gain, capture::py::Slots arguments, int count) : gain_(gain) {
   bool recurs = false, is_plain = false;
-  Gain::Class& of = gain.classes_[size_class(arguments, count)];
+  Gain::Class& of = gain.classes_[region::size_class(arguments, count)];
   for (MeasuredCall* call = innermost; call; call = call->outer_) {
     recurs = recurs || &call->gain_ == &gain;
     is_plain = is_plain || call->side_ == Side::Bytecode || call->is_in_plain_round(of);
@@ -134,7 +138,7 @@ MeasuredCall::MeasuredCall(Gain& gain, capture::py::Slots arguments, int count) 
     outer_->calls_others_ = outer_->gain_.calls_others_ = true;
     if (outer_->round_) outer_->round_->calls_others = true;
   }
-  compile_ns_ = stats.compile_ns;
+  compile_ns_ = module::stats.compile_ns;
   start_ = read_clock(Reading::Start);
   excess_ns += start_ - entered;
   excess_ns_ = excess_ns;
@@ -164,7 +168,7 @@ void MeasuredCall::end() {
   Gain::Class& of = *std::exchange(class_, nullptr);
   if (PyErr_Occurred()) return;  // how far it came says nothing
   const int64_t time = std::max<int64_t>(now - start_ - (excess_ns - excess_ns_), 0);
-  if (stats.compile_ns != compile_ns_) {
+  if (module::stats.compile_ns != compile_ns_) {
     of.compiling.add(time);
   } else {
     of.add(side_, time);
@@ -202,7 +206,7 @@ bool MeasuredCall::visit(CodeState& state, uint32_t site, capture::py::Slots loc
   if (!loop.is_timed) return true;
   const Side side = loop.rounds.is_sample_due(0) ? Side::Bytecode : Side::Compiled;
   round_.emplace(Round{&loop, site, locals, side, loop.rounds.plain.calls > 0});
-  round_->compile_ns = stats.compile_ns;
+  round_->compile_ns = module::stats.compile_ns;
   round_->excess_ns = excess_ns;
   round_->start = read_clock(Reading::Start);
   return side == Side::Compiled;
@@ -211,7 +215,7 @@ bool MeasuredCall::visit(CodeState& state, uint32_t site, capture::py::Slots loc
 void MeasuredCall::end_round() {
   const Round& round = *round_;
   const int64_t now = read_clock(round.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode);
-  if (stats.compile_ns == round.compile_ns) {
+  if (module::stats.compile_ns == round.compile_ns) {
     const int64_t time = std::max<int64_t>(now - round.start - (excess_ns - round.excess_ns), 0);
     round.loop->rounds.add(round.side, time);
     if (round.side == Side::Compiled && !is_covered_ && (round.was_sampled || !round.calls_others)) {
@@ -236,8 +240,8 @@ PyMethodDef methods[] = {
      "Returns what held before."},
     {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

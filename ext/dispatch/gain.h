@@ -15,7 +15,7 @@
 #include "ext/module/events.h"
 #include "ext/region/comparison.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 class CodeState;
 struct JitSettings;
@@ -31,7 +31,7 @@ class Gain {
   static std::unique_ptr<Gain> make(PyCodeObject* code, const JitSettings& settings);
 
   /// For reports: see framejit._reporting._collect.FunctionReport.
-  Record record() const;
+  module::Record record() const;
 
  private:
   friend class MeasuredCall;
@@ -48,7 +48,7 @@ class Gain {
     Runs counted;          // those compiled calls whose gain is not part of a caller's
     std::size_t kind = 0;  // of the last call's arguments
     bool is_sample_due(std::size_t kind) const;
-    void add(Side side, int64_t nanoseconds);
+    void add(region::Side side, int64_t nanoseconds);
   };
   /// Rounds of a loop, from one visit of a site to the next: for functions that are called too seldom for samples.
   struct Loop {
@@ -71,7 +71,7 @@ class MeasuredCall {
   ~MeasuredCall() { end(); }
 
   /// How the call has to run.
-  Side side() const { return side_; }
+  region::Side side() const { return side_; }
   void end();
 
   /// A region's turn has come at a site of the function: does it run? It does not in rounds that run as plain Python.
@@ -82,7 +82,7 @@ class MeasuredCall {
     Gain::Loop* loop;
     uint32_t site;
     capture::py::Slots locals;  // of the frame
-    Side side;
+    region::Side side;
     bool was_sampled;
     bool calls_others = false;
     int visits = 0;  // of other sites
@@ -95,7 +95,7 @@ class MeasuredCall {
 
   Gain& gain_;
   Gain::Class* class_ = nullptr;  // null: part of an outer call, or ended
-  Side side_ = Side::Compiled;
+  region::Side side_ = region::Side::Compiled;
   MeasuredCall* outer_ = nullptr;
   bool was_sampled_ = false;  // its class, before this call
   bool is_covered_ = false;   // by the gain of an outer call
@@ -104,4 +104,4 @@ class MeasuredCall {
   int64_t start_ = 0, compile_ns_ = 0, excess_ns_ = 0;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

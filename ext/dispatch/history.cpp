@@ -6,11 +6,14 @@
 #include "capture/py/repr.h"
 #include "ext/module/stats.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Break;
 using capture::Ref;
 using capture::text_of;
+using module::Channel;
+using module::events_on;
+using module::Record;
 
 namespace {
 
@@ -29,12 +32,12 @@ Record CodeName::record() const {
 
 void History::add(const Break& b, const JitSettings& settings) {
   if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) return;
-  ++stats.graph_breaks;
-  ++break_counts[b.id];
+  ++module::stats.graph_breaks;
+  ++module::break_counts[b.id];
   breaks_.push_back(b);
   if (events_on(Channel::GraphBreaks))
     emit(Channel::GraphBreaks,
-         std::move(break_record(b).put("capture_mode", std::string(settings.ast ? "ast" : "bytecode"))));
+         std::move(module::break_record(b).put("capture_mode", std::string(settings.ast ? "ast" : "bytecode"))));
 }
 
 void History::forget(const std::string& function, uint32_t first, uint32_t last) {
@@ -43,7 +46,7 @@ void History::forget(const std::string& function, uint32_t first, uint32_t last)
 
 void History::add(const Recompile& recompile, PyCodeObject* code) {
   if (!events_on(Channel::Recompiles) && recompiles_.size() >= kMostRecompiles) return;
-  const GuardFailure& failure = recompile.failure;
+  const guards::GuardFailure& failure = recompile.failure;
   const graph::Location at =
       recompile.old ? recompile.old->region().graph->location(failure.location) : graph::Location{};
   Record record = CodeName(code).record();
@@ -68,8 +71,8 @@ void History::clear() {
   recompiles_.clear();
 }
 
-void announce(const Entry& entry, PyCodeObject* code, int line, int64_t number) {
-  if (!enabled_channels) return;
+void announce(const region::Entry& entry, PyCodeObject* code, int line, int64_t number) {
+  if (!module::enabled_channels) return;
   CodeName name(code);
   name.line = line;
   auto record = [&] {
@@ -102,4 +105,4 @@ void announce(const Entry& entry, PyCodeObject* code, int line, int64_t number) 
   }
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

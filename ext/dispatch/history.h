@@ -16,7 +16,7 @@
 #include "ext/module/events.h"
 #include "ext/region/compiled_region.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 /// The function of a code object, as the log names it.
 struct CodeName {
@@ -25,7 +25,7 @@ struct CodeName {
 
   explicit CodeName(PyCodeObject* code);
   /// With these three as fields.
-  Record record() const;
+  module::Record record() const;
 };
 
 class History {
@@ -39,10 +39,10 @@ class History {
   /// A dict for each entry that did not fit and had another compiled, oldest first.
   const std::vector<capture::Ref<>>& recompiles() const { return recompiles_; }
   struct Recompile {
-    const GuardFailure& failure;
-    int entry;         // the number of the one that did not fit
-    const Entry* old;  // null: what it was made for has died
-    bool limit;        // no other one is compiled: the limit is reached
+    const guards::GuardFailure& failure;
+    int entry;                 // the number of the one that did not fit
+    const region::Entry* old;  // null: what it was made for has died
+    bool limit;                // no other one is compiled: the limit is reached
   };
   void add(const Recompile& recompile, PyCodeObject* code);
 
@@ -55,6 +55,6 @@ class History {
 };
 
 /// An entry was made: tells the channels that show it. `number`: of the entry, at its place.
-void announce(const Entry& entry, PyCodeObject* code, int line, int64_t number);
+void announce(const region::Entry& entry, PyCodeObject* code, int line, int64_t number);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

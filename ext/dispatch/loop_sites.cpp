@@ -5,7 +5,7 @@
 
 #include "capture/loops/translator.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::CodeView;
 using capture::Instr;
@@ -82,4 +82,4 @@ bool is_passed_before_exit(const capture::Region& region) {
   return false;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -12,7 +12,7 @@
 #include "capture/code_view.h"
 #include "capture/region.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 class LoopSites {
  public:
@@ -47,4 +47,4 @@ std::pair<uint32_t, uint32_t> loop_around(const capture::CodeView& view, uint32_
 /// leaves in the middle: it cannot be told then which time is the exit.
 bool is_passed_before_exit(const capture::Region& region);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

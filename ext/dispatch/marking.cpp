@@ -14,9 +14,10 @@
 #include "ext/module/stats.h"
 #include "ext/module/tape_hook.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Ref;
+using region::Outcome;
 
 namespace {
 
@@ -51,8 +52,8 @@ class CompiledFrames final : public MarkedCode, public std::enable_shared_from_t
 
 capture::FrameInterceptor::Outcome CompiledFrames::enter(PyFunctionObject* function, PyCodeObject* code,
                                                          capture::py::Slots locals, int) {
-  ++stats.frames_marked;
-  if (bytecode_only() || is_disabled(code)) return {};
+  ++module::stats.frames_marked;
+  if (module::bytecode_only() || module::is_disabled(code)) return {};
   return state_->gain() ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
 }
 
@@ -62,7 +63,7 @@ struct MeasuredFrame final : capture::FrameInterceptor {
   std::shared_ptr<FrameInterceptor> told = {};  // at the frame's end, too
 
   MeasuredFrame(const std::shared_ptr<CodeState>& of, capture::py::Slots arguments)
-      : state(of), call(*of->gain(), arguments, argument_slots(of->code())) {}
+      : state(of), call(*of->gain(), arguments, module::argument_slots(of->code())) {}
   Outcome enter(PyFunctionObject*, PyCodeObject*, capture::py::Slots, int) override { return {}; }
   void leave() override {
     call.end();
@@ -74,7 +75,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_measured(PyFunctionObje
                                                                   capture::py::Slots locals) {
   const auto frame = std::make_shared<MeasuredFrame>(state_, locals);
   Outcome outcome;
-  if (frame->call.side() == Side::Compiled) outcome = enter_compiled(function, code, locals);
+  if (frame->call.side() == region::Side::Compiled) outcome = enter_compiled(function, code, locals);
   if (!outcome.handled) frame->told = std::exchange(outcome.told, frame);
   return outcome;
 }
@@ -93,22 +94,22 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_compiled(PyFunctionObje
 
 capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObject* function, PyCodeObject* code,
                                                                  capture::py::Slots locals) {
-  const LiveSlots live{locals, argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
+  const guards::LiveSlots live{locals, module::argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
   PyObject* result = nullptr;
   // Functions of one code object may live in several namespaces; entries are for the first that was seen.
   if (!state_->fits(function)) return {};
-  ext::Outcome outcome = state_->call(live, result);
-  if (outcome == ext::Outcome::Miss && state_->wants_capture())
+  ext::region::Outcome outcome = state_->call(live, result);
+  if (outcome == ext::region::Outcome::Miss && state_->wants_capture())
     outcome = state_->capture_whole(function, locals, result);
   switch (outcome) {
-    case ext::Outcome::Done: ++stats.frames_captured; return {true, result, nullptr};
-    case ext::Outcome::Error: return {true, nullptr, nullptr};
-    case ext::Outcome::OtherWay:
-    case ext::Outcome::Declined:
+    case ext::region::Outcome::Done: ++module::stats.frames_captured; return {true, result, nullptr};
+    case ext::region::Outcome::Error: return {true, nullptr, nullptr};
+    case ext::region::Outcome::OtherWay:
+    case ext::region::Outcome::Declined:
       if (state_->has_declined() && state_->begin_declined()) return {false, nullptr, nullptr, 0, shared_from_this()};
       if (!state_->needs_splicing() && !state_->spliced()) return {};
       break;
-    case ext::Outcome::Miss: break;
+    case ext::region::Outcome::Miss: break;
   }
   if (state_->needs_splicing()) {
     spliced_ = state_->splice();
@@ -120,7 +121,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObjec
     if (!state_->has_callees()) state_->note_idle();
     return {false, nullptr, nullptr, state_->function_id()};
   }
-  if (state_->begin_call(locals) == Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
+  if (state_->begin_call(locals) == region::Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
   return {false, nullptr, replacement, state_->function_id(), shared_from_this()};
 }
 
@@ -180,7 +181,7 @@ std::shared_ptr<capture::FrameInterceptor> discover(PyFunctionObject* function, 
   discovering = true;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  const Untraced untraced;
+  const module::Untraced untraced;
   Ref<> callback = Ref<>::share(discover_callback);
   Ref<> settings = Ref<>::steal(PyObject_CallFunctionObjArgs(callback.get(), reinterpret_cast<PyObject*>(function),
                                                              reinterpret_cast<PyObject*>(code), nullptr));
@@ -214,7 +215,7 @@ PyMethodDef methods[] = {
     {"hook_installed", hook_installed, METH_NOARGS, "Is the frame hook installed?"},
     {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

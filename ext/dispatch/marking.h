@@ -5,7 +5,7 @@
 
 #include "capture/hook.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 class CodeState;
 struct JitSettings;
@@ -23,4 +23,4 @@ std::shared_ptr<MarkedCode> make_marked_code(PyCodeObject* code, const JitSettin
 /// Is the code marked in place?
 bool is_marked(PyCodeObject* code);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

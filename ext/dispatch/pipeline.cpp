@@ -25,27 +25,31 @@
 #include "graph/support/interrupt.h"
 #include "runtime/trace.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::Break;
 using capture::FrameView;
 using capture::Ref;
+using guards::GuardFailure;
+using module::Profitability;
+using region::CompileOptions;
+using region::Entry;
 
 bool CodeState::estimates() const {
-  return config().profitable_by != Profitability::Off && !settings_.fullgraph && !settings_.ignore_fp_flags &&
+  return module::config().profitable_by != Profitability::Off && !settings_.fullgraph && !settings_.ignore_fp_flags &&
          !settings_.stress.any();
 }
 
 bool CodeState::compares() const {
-  return config().profitable_by == Profitability::Measure && estimates() && settings_.plan.resident < INT64_MAX;
+  return module::config().profitable_by == Profitability::Measure && estimates() && settings_.plan.resident < INT64_MAX;
 }
 
 /// NumPy 1 has other types for its scalars beside Python numbers.
 bool CodeState::compiles_loops() const {
-  return !settings_.fullgraph && !settings_.ignore_fp_flags && numpy_version().major >= 2;
+  return !settings_.fullgraph && !settings_.ignore_fp_flags && arrays::numpy_version().major >= 2;
 }
 
-bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
+bool CodeState::may_compile(CompileSite& place, const guards::LiveSlots& live) {
   const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
   if (place.exhausted || compiling_ || capture::is_finalizing()) return false;
   if (compares()) {
@@ -75,7 +79,7 @@ bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   if (followed_from_ == 0)     // or sizes that go down from call to call
     for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
-  if (stance == Stance::FailOnRecompile) {
+  if (module::stance == module::Stance::FailOnRecompile) {
     PyErr_Format(
         PyExc_RuntimeError,
         "framejit: %s() would be compiled again under the stance 'fail_on_recompile'. Guard that failed: %s (was "
@@ -84,7 +88,7 @@ bool CodeState::may_compile(CompileSite& place, const LiveSlots& live) {
     return false;
   }
   const bool limit = !forced && place.is_at_limit(known || !last || other_way, retired_.entries);
-  if (!limit) ++stats.recompiles;
+  if (!limit) ++module::stats.recompiles;
   history_.add({*failure, place.made - 1, last.get(), limit}, code_);
   if (limit) place.at_limit = std::move(failure);
   if (forced) {
@@ -146,8 +150,8 @@ CodeState::Compiled CodeState::compile_now(CompileSite& place, uint32_t instr, c
   const int64_t start = now_ns();
   capture::CaptureOutcome captured = capture_at(place, request, whole);
   const int64_t captured_ns = now_ns() - start;
-  stats.compile_ns += captured_ns;
-  stats.capture_steps += static_cast<int64_t>(captured.work);
+  module::stats.compile_ns += captured_ns;
+  module::stats.capture_steps += static_cast<int64_t>(captured.work);
   runtime::trace_span("capture", name(), start, start + captured_ns);
 
   const std::shared_ptr<capture::Region> region = captured.region;
@@ -161,16 +165,17 @@ CodeState::Compiled CodeState::compile_now(CompileSite& place, uint32_t instr, c
     out.breaks.assign(1, break_at(capture::BreakId::Unprofitable, "", instr));
   } else if (region && (!whole || region->returns || (first != 0 && !capture::may_recurse(request)))) {
     // A loop that comes by with other constants in each round uses none of its entries often.
-    const double runs = in_loop && place.made > 0 ? std::min(kExpectedRuns, place.mean_hits()) : kExpectedRuns;
-    const double expected = worth(*region, runs);
+    const double runs =
+        in_loop && place.made > 0 ? std::min(region::kExpectedRuns, place.mean_hits()) : region::kExpectedRuns;
+    const double expected = region::worth(*region, runs);
     const bool o1 = request.options.o1;
     const bool is_call = whole && region->returns;
     const CompileOptions options = compile_options(o1, (is_call || in_loop) && !o1);
-    auto entry = Entry::make(region, options, frame, is_call ? argument_slots(code_) : frame.local_count);
+    auto entry = Entry::make(region, options, frame, is_call ? module::argument_slots(code_) : frame.local_count);
     if (entry) {
       (*entry)->capture_ns = captured_ns;
       (whole && !is_call ? out.first_region : out.entry) = std::move(*entry);
-      compilation.pays(expected, worth(*region, kSoonRuns));
+      compilation.pays(expected, region::worth(*region, region::kSoonRuns));
     } else {
       out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }
@@ -194,7 +199,7 @@ capture::CaptureRequest CodeState::capture_request(CompileSite& place, uint32_t 
   if (!settings_.fullgraph && !settings_.ignore_fp_flags) request.element_loops = &loops_.element_loops();
   request.bytecode_loops = &loops_.bytecode_loops();
   request.refused_loops = &loops_.refused_loops();
-  request.frontends = frontends();
+  request.frontends = frontends::frontends();
   capture::CaptureOptions& options = request.options;
   options.fullgraph = settings_.fullgraph;
   options.variants = static_cast<uint32_t>(place.churned + (place.made > 0));
@@ -203,18 +208,18 @@ capture::CaptureRequest CodeState::capture_request(CompileSite& place, uint32_t 
   options.any_work =
       settings_.stress.rewrite || (settings_.ignore_fp_flags && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) options.break_every = settings_.stress.break_every;
-  options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
+  options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(module::config().instruction_limit, 1 << 30));
   options.idle_limit =
       static_cast<uint32_t>(of_function()->budget_.idle_limit(static_cast<int64_t>(options.idle_limit)));
-  options.time_limit_ns = std::min<int64_t>(config().capture_time_limit, INT32_MAX) * 1'000'000;
+  options.time_limit_ns = std::min<int64_t>(module::config().capture_time_limit, INT32_MAX) * 1'000'000;
   options.unwrap = unwrap_function;
-  options.polyfill = polyfill_of;
-  options.implementation = numpy_implementation;
-  options.scalar_loop = scalar_loop;
-  options.leave_alone = is_disabled;
+  options.polyfill = module::polyfill_of;
+  options.implementation = arrays::numpy_implementation;
+  options.scalar_loop = arrays::scalar_loop;
+  options.leave_alone = module::is_disabled;
   options.loops = compiles_loops();
   if (settings_.trace) {
-    const int local_count = whole ? argument_slots(code_) : frame.local_count;
+    const int local_count = whole ? module::argument_slots(code_) : frame.local_count;
     options.decide = [this, frame, local_count](std::shared_ptr<capture::Region> region) {
       CompileOptions once;
       once.o1 = settings_.o1;
@@ -268,7 +273,7 @@ capture::CaptureOutcome CodeState::capture_at(CompileSite& place, capture::Captu
     outcome = capture::capture(request);
     outcome.work += work;
   }
-  if (settings_.o1 && !request.options.o1 && outcome.region && gains_much(*outcome.region)) {
+  if (settings_.o1 && !request.options.o1 && outcome.region && region::gains_much(*outcome.region)) {
     request.options.o1 = true;
     outcome = capture::capture(request);
   }
@@ -277,12 +282,12 @@ capture::CaptureOutcome CodeState::capture_at(CompileSite& place, capture::Captu
 
 bool CodeState::is_worthwhile(const capture::Region& region, bool in_loop) {
   if (region.loop || !estimates()) return true;
-  if (!is_worth_compiling(region)) {
+  if (!region::is_worth_compiling(region)) {
     loops_.end_captures_at_all(*view());
     return false;
   }
-  const bool lost_before = of_function()->elements_lost_ && works_on_elements(region);
-  return !in_loop || (!lost_before && is_worth_entering(region));
+  const bool lost_before = of_function()->elements_lost_ && region::works_on_elements(region);
+  return !in_loop || (!lost_before && region::is_worth_entering(region));
 }
 
 CompileOptions CodeState::compile_options(bool o1, bool is_compared) const {
@@ -291,13 +296,13 @@ CompileOptions CodeState::compile_options(bool o1, bool is_compared) const {
   options.o2 = settings_.o2 && o1;
   options.ignore_fp_flags = settings_.ignore_fp_flags;
   options.interp = settings_.stress.interp;
-  options.losing = settings_.stress.losing || config().profitable_by == Profitability::Off;
+  options.losing = settings_.stress.losing || module::config().profitable_by == Profitability::Off;
   options.compared = compares() && is_compared;
   options.constant_parameters = settings_.constant_parameters;
   options.keep_layouts = settings_.keep_layouts;
   options.order = settings_.order;
   options.plan = settings_.plan;
-  options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
+  options.listing = module::events_on(module::Channel::Asm) || module::events_on(module::Channel::Kernels);
   return options;
 }
 
@@ -329,4 +334,4 @@ void CodeState::note_callees(const std::vector<Ref<PyCodeObject>>& reached) {
     capture::ActiveFunctionScope::request_hook();
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

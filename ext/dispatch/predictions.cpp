@@ -8,7 +8,7 @@
 #include "capture/python_names.h"
 #include "ext/dispatch/loop_sites.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::FrameView;
 using capture::Ref;
@@ -49,12 +49,12 @@ Predictions::Visit Predictions::visit(PyCodeObject* code, uint32_t site, bool fi
   return Visit::Ready;
 }
 
-void Predictions::predict(Entry& entry, const FrameView& frame) {
+void Predictions::predict(region::Entry& entry, const FrameView& frame) {
   // What a compiled loop stores is stored for good.
   if (entry.loop() || is_passed_before_exit(entry.region())) return;
   Ref<> prediction;
-  if (entry.predict(frame, prediction) == Outcome::Done)
+  if (entry.predict(frame, prediction) == region::Outcome::Done)
     pending_[frame.locals] = {std::move(prediction), entry.region().exit};
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -12,7 +12,7 @@
 #include "capture/splice.h"
 #include "ext/region/compiled_region.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 class Predictions {
  public:
@@ -25,7 +25,7 @@ class Predictions {
   /// here is put in `difference`.
   Visit visit(PyCodeObject* code, uint32_t site, bool first, const capture::FrameView& frame, std::string& difference);
   /// Predicts what the entry would leave.
-  void predict(Entry& entry, const capture::FrameView& frame);
+  void predict(region::Entry& entry, const capture::FrameView& frame);
 
  private:
   struct Pending {
@@ -35,4 +35,4 @@ class Predictions {
   std::map<capture::py::Slots, Pending> pending_;  // by frame
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

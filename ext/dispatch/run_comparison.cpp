@@ -6,9 +6,15 @@
 #include <climits>
 #include <utility>
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 using capture::FrameView;
+using region::Comparison;
+using region::Entry;
+using region::Outcome;
+using region::read_clock;
+using region::Reading;
+using region::Side;
 
 namespace {
 
@@ -27,7 +33,7 @@ void RunComparison::pass_by(bool more) {
 }
 
 void RunComparison::begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side) {
-  if (side == Side::Bytecode && !entry) ++bytecode_turns;
+  if (side == Side::Bytecode && !entry) ++region::bytecode_turns;
   timed_.emplace(Timed{std::move(entry), &comparison, side, 0});
   timed_->passing = passing_;
   timed_->own_turns = own_turns_;
@@ -55,7 +61,7 @@ Side RunComparison::begin_call(capture::py::Slots slots, int count) {
   if (call_count_ < calls_compared_from_) return Side::Compiled;
   if (call_count_ == 1 + kCallsComparedAgain[0] || call_count_ == 1 + kCallsComparedAgain[1]) calls_.clear();
   if (call_count_ < kCallsComparedFrom) return Side::Compiled;
-  Comparison& comparison = calls_[size_class(slots, count)];
+  Comparison& comparison = calls_[region::size_class(slots, count)];
   if (comparison.is_open()) {
     const Side side = comparison.next();
     begin_timed(nullptr, comparison, side);
@@ -73,7 +79,7 @@ std::shared_ptr<Entry> RunComparison::end_call(bool o1) {
   const int64_t time = read_clock(timed.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode) - timed.start;
   if (timed.side == Side::Bytecode) passing_ = timed.passing;
   // What its own rounds are worth will be known soon; callees may go on for long.
-  const bool own = timed.own_turns != own_turns_ || timed.compile_ns != stats.compile_ns;
+  const bool own = timed.own_turns != own_turns_ || timed.compile_ns != module::stats.compile_ns;
   if (own || (timed.is_disturbed() && timed.comparison->discarded() < kMostDisturbed)) {
     timed.comparison->discard();
     return nullptr;
@@ -140,4 +146,4 @@ void RunComparison::clear() {
   call_count_ = calls_compared_from_ = 0;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

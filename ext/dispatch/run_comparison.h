@@ -11,7 +11,7 @@
 #include "ext/module/stats.h"
 #include "ext/region/compiled_region.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 /// What entries that ran have saved of the bytecode's time, at least and by estimate.
 inline double least_saved = 0;
@@ -30,27 +30,27 @@ class RunComparison {
   bool is_timing() const { return timed_.has_value(); }
   void count_call() { ++call_count_; }
   /// Whose turn the call is. Compiled: the spliced code, or callees that are compiled. `slots`: the arguments.
-  Side begin_call(capture::py::Slots slots, int count);
+  region::Side begin_call(capture::py::Slots slots, int count);
   /// The comparison of an entry gave its call to the bytecode: the call begins. False: it is not timed.
   bool begin_declined();
   bool has_declined() const { return static_cast<bool>(declined_); }
   /// The end of the outermost call. Gives the entry whose comparison got a time, or null.
-  std::shared_ptr<Entry> end_call(bool o1);
+  std::shared_ptr<region::Entry> end_call(bool o1);
   /// Are the calls left to the interpreter, by their times?
   bool is_given_up() const;
 
   // Runs of entries.
 
   /// A run of a whole entry that may have been compared. True: its comparison got a time.
-  bool end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start);
+  bool end_entry_run(const std::shared_ptr<region::Entry>& entry, region::Outcome outcome, int64_t start);
   bool is_timing_round() const { return round_.has_value(); }
   /// A region was entered at a site, or its turn was the bytecode's.
-  void begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const capture::FrameView& frame, Outcome outcome,
-                   int64_t start);
+  void begin_round(const std::shared_ptr<region::Entry>& entry, uint32_t site, const capture::FrameView& frame,
+                   region::Outcome outcome, int64_t start);
   struct EndOfRound {
-    bool goes_on = true;           // does the visit go on? Else the bytecode does
-    std::shared_ptr<Entry> entry;  // whose round has ended, or null
-    uint32_t site = 0;             // of that entry
+    bool goes_on = true;                   // does the visit go on? Else the bytecode does
+    std::shared_ptr<region::Entry> entry;  // whose round has ended, or null
+    uint32_t site = 0;                     // of that entry
   };
   /// A site is visited while a round is timed.
   EndOfRound end_round(uint32_t site, const capture::FrameView& frame);
@@ -60,16 +60,16 @@ class RunComparison {
  private:
   /// A run that is being timed.
   struct Timed {
-    std::shared_ptr<Entry> entry;  // null: of the call as a whole
-    Comparison* comparison;
-    Side side;
+    std::shared_ptr<region::Entry> entry;  // null: of the call as a whole
+    region::Comparison* comparison;
+    region::Side side;
     int64_t start;
-    int64_t turns = bytecode_turns, compile_ns = stats.compile_ns;
+    int64_t turns = region::bytecode_turns, compile_ns = module::stats.compile_ns;
     double saved = least_saved;
     int passing = 0;
     int64_t own_turns = 0;
 
-    bool is_disturbed() const { return turns != bytecode_turns || compile_ns != stats.compile_ns; }
+    bool is_disturbed() const { return turns != region::bytecode_turns || compile_ns != module::stats.compile_ns; }
   };
   /// From one visit of a site to where the region's rounds end: the next visit of this site, mostly.
   struct Round : Timed {
@@ -77,19 +77,19 @@ class RunComparison {
     uint32_t site;
     int visits = 0;  // of other sites
   };
-  void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
+  void begin_timed(std::shared_ptr<region::Entry> entry, region::Comparison& comparison, region::Side side);
 
   static constexpr int kPassBy = 60;  // the next call that is looked at is the 61st: others that come by turns have
                                       // theirs too
   int passing_ = 0;                   // calls that pass by
   int next_passing_ = kPassBy;        // how many do, the next time
-  std::map<int, Comparison> calls_;   // by the size of the arguments
+  std::map<int, region::Comparison> calls_;  // by the size of the arguments
   int64_t call_count_ = 0;
   int64_t calls_compared_from_ = 0;
   std::optional<Timed> timed_;
   std::optional<Round> round_;
-  int64_t own_turns_ = 0;            // of the bytecode, in rounds
-  std::shared_ptr<Entry> declined_;  // by its comparison, in a whole call
+  int64_t own_turns_ = 0;                    // of the bytecode, in rounds
+  std::shared_ptr<region::Entry> declined_;  // by its comparison, in a whole call
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -4,7 +4,7 @@
 
 #include "ext/module/config.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 bool read_settings(PyObject* dict, JitSettings& out) {
   if (!PyDict_Check(dict)) {
@@ -43,9 +43,9 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   PyObject* stress = PyDict_GetItemString(dict, "stress");
   const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
   if (!modes) return false;
-  out.stress = read_stress(modes) | read_stress(config().stress);
+  out.stress = module::read_stress(modes) | module::read_stress(module::config().stress);
   if (out.ignore_fp_flags) out.stress.verify = false;  // a tape and a graph have other values in between
   return true;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -7,7 +7,7 @@
 #include "graph/pass.h"
 #include "runtime/plan.h"
 
-namespace framejit::ext {
+namespace framejit::ext::dispatch {
 
 struct JitSettings {
   bool fullgraph = false;
@@ -19,9 +19,9 @@ struct JitSettings {
   bool constant_parameters = false, keep_layouts = false;
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
-  Stress stress;  // those of config.stress included
+  module::Stress stress;  // those of config.stress included
 };
 /// From the dict that the Python side made; false with an exception set where it is malformed.
 bool read_settings(PyObject* dict, JitSettings& out);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::dispatch

@@ -8,7 +8,7 @@
 #include "graph/passes/batch.h"
 #include "graph/passes/memory.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using capture::break_at;
 using capture::BreakId;
@@ -29,7 +29,7 @@ PyMethodDef functions[] = {{"_batch_begin", batch_begin, METH_NOARGS, nullptr},
                            {"_batch", batch, METH_VARARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(46, [](PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; });
+const module::ModulePart part(46, [](PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; });
 
 /// Where one sample began: the session, and its length then.
 Captured<Value*> begin(Session& session) {
@@ -120,4 +120,4 @@ class BatchFrontend final : public FunctionFrontend {
 
 std::unique_ptr<capture::Frontend> make_batch_frontend() { return std::make_unique<BatchFrontend>(); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -10,8 +10,8 @@
 
 #include "capture/frontend.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 std::unique_ptr<capture::Frontend> make_batch_frontend();
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -4,7 +4,7 @@
 #include "ext/frontends/function_frontend.h"
 #include "ext/library_calls/custom_op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 namespace {
 
@@ -19,11 +19,11 @@ using capture::Wrap;
 class CustomOpFrontend final : public FunctionFrontend {
  public:
   std::string_view name() const override { return "custom"; }
-  bool knows(PyObject* callable) const override { return is_custom_op(callable); }
+  bool knows(PyObject* callable) const override { return library_calls::is_custom_op(callable); }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const capture::Keyword> keywords) override {
-    const CustomOp& op = *custom_op(callable);
+    const library_calls::CustomOp& op = *library_calls::custom_op(callable);
     if (args.empty() || !keywords.empty()) return break_at(BreakId::UnsupportedArgument, "custom_op without an array");
     std::vector<graph::ValueId> operands;
     for (const Value* v : args) {
@@ -34,7 +34,7 @@ class CustomOpFrontend final : public FunctionFrontend {
     const graph::Type first = session.graph().type(operands[0]);
     graph::DType dtype = first.dtype;
     if (op.dtype.get() != Py_None) {
-      const auto known = dtype_of(reinterpret_cast<PyArray_Descr*>(op.dtype.get()));
+      const auto known = arrays::dtype_of(reinterpret_cast<PyArray_Descr*>(op.dtype.get()));
       if (!known) return break_at(BreakId::UnsupportedArray, "the dtype of a custom_op");
       dtype = *known;
     }
@@ -50,8 +50,8 @@ class CustomOpFrontend final : public FunctionFrontend {
 
  private:
   /// From the tuple, or from what the callable gives for the arguments' shapes, which are fixed then.
-  static bool result_shape(Session& session, const CustomOp& op, const std::vector<graph::ValueId>& operands,
-                           graph::Dims& out) {
+  static bool result_shape(Session& session, const library_calls::CustomOp& op,
+                           const std::vector<graph::ValueId>& operands, graph::Dims& out) {
     Ref<> given = op.shape;
     if (!PyTuple_Check(given.get())) {
       Ref<> shapes = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
@@ -84,4 +84,4 @@ class CustomOpFrontend final : public FunctionFrontend {
 
 std::unique_ptr<capture::Frontend> make_custom_op_frontend() { return std::make_unique<CustomOpFrontend>(); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -6,7 +6,7 @@
 #include "ext/frontends/numpy/frontend.h"
 #include "ext/frontends/tensor_frontend.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 namespace {
 
@@ -30,4 +30,4 @@ const std::vector<capture::Frontend*>& frontends() {
 
 void add_frontend(std::unique_ptr<capture::Frontend> frontend) { added().push_back(frontend.release()); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -6,11 +6,11 @@
 
 #include "capture/frontend.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 /// All of them, in the order in which capture asks. Imports NumPy.
 const std::vector<capture::Frontend*>& frontends();
 /// One of a part of the module that is not a frontend itself. Before the first capture.
 void add_frontend(std::unique_ptr<capture::Frontend> frontend);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -3,7 +3,7 @@
 
 #include "capture/frontend.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 class FunctionFrontend : public capture::Frontend {
  public:
@@ -29,4 +29,4 @@ class FunctionFrontend : public capture::Frontend {
   static Unexpected<capture::Break> not_ours() { return capture::break_at(capture::BreakId::UnsupportedArgument); }
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

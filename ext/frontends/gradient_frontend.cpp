@@ -25,7 +25,7 @@
 #include "graph/layout.h"
 #include "graph/passes/grad.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using capture::BreakId;
 using capture::Keyword;
@@ -221,10 +221,10 @@ PyMethodDef methods[] = {
      "set_tape_functions(dict): the functions of framejit._autodiff that capture turns into gradients."},
     {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(43, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(43, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
 
 std::unique_ptr<capture::Frontend> make_gradient_frontend() { return std::make_unique<GradientFrontend>(); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -8,7 +8,9 @@
 #include "ext/frontends/numpy/library_call_capture.h"
 #include "ext/library_calls/library_call.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
+
+using library_calls::LibraryCallArguments;
 
 namespace {
 
@@ -119,7 +121,7 @@ Captured<ValueId> like_operand(Session& session, ValueId id, ValueId operand) {
 
 /// An operator as the call of its ufunc, which has been found: it was captured.
 LibraryCallArguments ufunc_arguments(Op op, std::span<const Ref<>> operands) {
-  LibraryCallArguments call{Ref<>::share(reinterpret_cast<PyObject*>(ufunc_of(op))),
+  LibraryCallArguments call{Ref<>::share(reinterpret_cast<PyObject*>(arrays::ufunc_of(op))),
                             Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size()))),
                             Ref<>::steal(PyDict_New())};
   for (std::size_t i = 0; call.args && i < operands.size(); ++i)
@@ -131,13 +133,14 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Li
   const graph::Node& node = session.graph().node(at.call);
   const std::vector<ValueId> inputs = node.inputs;
   const bool is_call = node.op == Op::LibraryCall;
-  const auto wraps = is_call ? library_call_operands(node.index()) : std::vector<Wrap>(inputs.size(), Wrap::NdArray);
+  const auto wraps =
+      is_call ? library_calls::library_call_operands(node.index()) : std::vector<Wrap>(inputs.size(), Wrap::NdArray);
   const auto none = [&](std::string why) { return Unexpected<NoGradient>{{std::move(why), at.call}}; };
   if (!wraps || !rules()) return none("a custom_op");
   std::vector<Ref<>> handles;
   for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
   const LibraryCallArguments call =
-      is_call ? library_call_arguments(node.index(), handles) : ufunc_arguments(node.op, handles);
+      is_call ? library_calls::library_call_arguments(node.index(), handles) : ufunc_arguments(node.op, handles);
   if (!call.args || !call.keywords) {
     PyErr_Clear();
     return none("no memory");
@@ -165,12 +168,12 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Li
 /// Functions of complex numbers, and products of vectors and matrices.
 std::optional<Op> same_as(Session& session, ValueId call) {
   const graph::Node& node = session.graph().node(call);
-  const auto wraps = library_call_operands(node.index());
+  const auto wraps = library_calls::library_call_operands(node.index());
   const bool complex = graph::is_complex(node.type.dtype);
   if (!wraps || (!complex && node.type.dtype != DType::F32 && node.type.dtype != DType::F64)) return std::nullopt;
   std::vector<Ref<>> handles;
   for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
-  const LibraryCallArguments given = library_call_arguments(node.index(), handles);
+  const LibraryCallArguments given = library_calls::library_call_arguments(node.index(), handles);
   PyErr_Clear();
   if (!given.args || !given.keywords || PyDict_GET_SIZE(given.keywords.get()) != 0) return std::nullopt;
   if (PyTuple_GET_SIZE(given.args.get()) != static_cast<Py_ssize_t>(handles.size())) return std::nullopt;
@@ -179,7 +182,8 @@ std::optional<Op> same_as(Session& session, ValueId call) {
   if (complex) {
     for (int i = 0; i < graph::kOpCount; ++i) {
       const Op op = static_cast<Op>(i);
-      if (reinterpret_cast<PyObject*>(ufunc_of(op)) == given.callable.get() && graph::why_no_gradient(op).empty())
+      if (reinterpret_cast<PyObject*>(arrays::ufunc_of(op)) == given.callable.get() &&
+          graph::why_no_gradient(op).empty())
         return op;
     }
     return std::nullopt;
@@ -200,4 +204,4 @@ graph::LibraryGradients library_gradients(Session& session) {
           [&session](const LibraryBackward& at) { return cotangents(session, at); }};
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -10,6 +10,7 @@
 #include "codegen/kernel.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/frontends/numpy/index.h"
+#include "ext/frontends/numpy/ops.h"
 #include "ext/module/control.h"
 #include "ext/tensor/tensor.h"
 #include "ext/tensor/tensor_functions.h"
@@ -18,11 +19,14 @@
 #include "ext/tensor/tensor_promotion.h"
 #include "graph/layout.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
+using arrays::tensor_type;
 using capture::Keyword;
 using capture::SourceRef;
 using capture::Unary;
+using tensor::Promoted;
+using tensor::TensorFunction;
 
 namespace {
 
@@ -72,26 +76,26 @@ std::optional<Promoted> promoted_of(Session& session, const Value& value) {
 class TensorFrontend final : public capture::Frontend {
  public:
   std::string_view name() const override { return "tensor"; }
-  bool owns(PyObject* object) const override { return is_captured_tensor_type(Py_TYPE(object)); }
+  bool owns(PyObject* object) const override { return tensor::is_captured_tensor_type(Py_TYPE(object)); }
   bool owns(const Value& value) const override { return is_tensor_value(value); }
   PyObject* type_of(Session&, const Value&) const override { return reinterpret_cast<PyObject*>(tensor_type()); }
   bool knows(PyObject* callable) const override {
-    return callable == reinterpret_cast<PyObject*>(tensor_type()) || operator_of(callable) ||
-           tensor_function(callable) || is_dtype(callable);
+    return callable == reinterpret_cast<PyObject*>(tensor_type()) || tensor::operator_of(callable) ||
+           tensor::tensor_function(callable) || is_dtype(callable);
   }
 
   Captured<Value*> wrap(Session& session, PyObject* object, SourceRef source) override {
-    auto* array = reinterpret_cast<PyArrayObject*>(tensor_array(object));
+    auto* array = reinterpret_cast<PyArrayObject*>(arrays::tensor_array(object));
     capture::ArraySpec spec;
     spec.wrap = Wrap::Tensor;
-    std::optional<DType> dtype = dtype_of(PyArray_DESCR(array));
+    std::optional<DType> dtype = arrays::dtype_of(PyArray_DESCR(array));
     if (!dtype) return break_at(BreakId::UnsupportedArray, "Tensor of a dtype that is not compiled");
     spec.dtype = *dtype;
     std::string base = source->str();
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
       int64_t size = PyArray_DIM(array, i);
-      const bool symbolic =
-          size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") || is_dynamic(object, i));
+      const bool symbolic = size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") ||
+                                         module::is_dynamic(object, i));
       spec.shape.push_back(symbolic ? session.graph().shapes().fresh(size) : graph::Dim(size));
     }
     spec.strides = graph::c_strides(spec.dtype, spec.shape);
@@ -102,11 +106,11 @@ class TensorFrontend final : public capture::Frontend {
                         std::span<const Keyword> keywords) override {
     if (callable == reinterpret_cast<PyObject*>(tensor_type())) return construct(session, args, keywords);
     if (!keywords.empty()) return break_at(BreakId::UnsupportedArgument, "a function of Tensors with keywords");
-    if (std::optional<Op> op = operator_of(callable)) {
+    if (std::optional<Op> op = tensor::operator_of(callable)) {
       if (args.size() != graph::def(*op).operands) return break_at(BreakId::WouldRaise, "a wrong number of arguments");
       return args.size() == 1 ? apply_one(session, *op, args[0]) : apply(session, *op, args[0], args[1]);
     }
-    if (std::optional<TensorFunction> function = tensor_function(callable)) {
+    if (std::optional<TensorFunction> function = tensor::tensor_function(callable)) {
       switch (*function) {
         case TensorFunction::Array: return to_array(session, args);
         case TensorFunction::Arrays: return to_arrays(session, args);
@@ -152,7 +156,7 @@ class TensorFrontend final : public capture::Frontend {
     if (name == "size") return session.integer(type.size());
     if (name == "itemsize") return session.integer(graph::size_of(type.dtype));
     if (name == "dtype") {
-      Ref<> object = Ref<>::steal(tensor_dtype_object(type.dtype));
+      Ref<> object = Ref<>::steal(tensor::tensor_dtype_object(type.dtype));
       return session.constant(object.get());
     }
     if (name == "nbytes") return session.integer(type.size() * graph::Dim(graph::size_of(type.dtype)));
@@ -210,9 +214,10 @@ class TensorFrontend final : public capture::Frontend {
   }
 
   static Captured<DType> dtype_of_rule(DType own, const Value& rule) {
-    std::optional<DType> dtype = rule.is_constant() ? array_dtype(own, rule.object.get()) : std::nullopt;
+    std::optional<DType> dtype = rule.is_constant() ? tensor::array_dtype(own, rule.object.get()) : std::nullopt;
     PyErr_Clear();
-    if (!dtype || !descr_of(*dtype)) return break_at(BreakId::UnsupportedArgument, "a dtype that is not compiled");
+    if (!dtype || !arrays::descr_of(*dtype))
+      return break_at(BreakId::UnsupportedArgument, "a dtype that is not compiled");
     return *dtype;
   }
 
@@ -225,7 +230,7 @@ class TensorFrontend final : public capture::Frontend {
     } else if (value.kind == ValueKind::Int) {
       id = builder.dim_value(value.dim);
     } else {
-      std::optional<graph::Scalar> bits = pack(value.object.get(), dtype);
+      std::optional<graph::Scalar> bits = arrays::pack(value.object.get(), dtype);
       if (!bits) return break_at(BreakId::WouldRaise, "a number that does not fit the Tensor's dtype");
       return builder.constant(dtype, *bits);
     }
@@ -234,7 +239,7 @@ class TensorFrontend final : public capture::Frontend {
 
   static Captured<ValueId> cast(Session& session, ValueId id, DType dtype) {
     if (session.graph().type(id).dtype == dtype) return id;
-    return ext::cast(session, id, dtype);
+    return ext::frontends::cast(session, id, dtype);
   }
 
   Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
@@ -244,8 +249,8 @@ class TensorFrontend final : public capture::Frontend {
       return break_at(BreakId::UnsupportedArgument, "a function of Tensors with numbers only");
     std::optional<DType> promoted = promote(*a, *b);
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
-    const DType dtype = compute_dtype(op, *promoted);
-    std::optional<Op> node = graph_operator(op, dtype);
+    const DType dtype = tensor::compute_dtype(op, *promoted);
+    std::optional<Op> node = tensor::graph_operator(op, dtype);
     if (!node)
       return break_at(BreakId::WouldRaise,
                       std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
@@ -261,8 +266,8 @@ class TensorFrontend final : public capture::Frontend {
 
   Captured<Value*> apply_one(Session& session, Op op, Value* value) {
     if (!is_tensor_value(*value)) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor");
-    const DType dtype = compute_dtype(op, session.graph().type(value->id).dtype);
-    std::optional<Op> node = graph_operator(op, dtype);
+    const DType dtype = tensor::compute_dtype(op, session.graph().type(value->id).dtype);
+    std::optional<Op> node = tensor::graph_operator(op, dtype);
     if (!node)
       return break_at(BreakId::WouldRaise,
                       std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
@@ -301,7 +306,7 @@ class TensorFrontend final : public capture::Frontend {
       if (!one) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor or number");
       given.push_back(*one);
     }
-    std::optional<DType> dtype = promote_all(given);
+    std::optional<DType> dtype = tensor::promote_all(given);
     if (!dtype) return break_at(BreakId::WouldRaise, "no common dtype");
     std::vector<Value*> items;
     for (const Value* value : args) {
@@ -339,7 +344,7 @@ class TensorFrontend final : public capture::Frontend {
     for (const Value* value : {args[0], args[1], args[2], args[4]->is_none() ? args[0] : args[4]}) {
       if (!is_owned(*value)) return break_at(BreakId::WouldRaise, "attention of what is no array");
       const DType own = session.graph().type(value->id).dtype;
-      if (!dtype) dtype = own, wide = core_dtype(own, true);
+      if (!dtype) dtype = own, wide = tensor::core_dtype(own, true);
       if (!wide || (value != args[4] && own != *dtype))
         return break_at(BreakId::WouldRaise, "attention of these operands");
       FRAMEJIT_TRY(id, cast(session, value->id, *wide));
@@ -407,7 +412,7 @@ class TensorFrontend final : public capture::Frontend {
     FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(2)));
     std::optional<graph::Window> window = graph::Window::from(numbers);
     const DType dtype = session.graph().type(args[0]->id).dtype;
-    const std::optional<DType> wide = core_dtype(dtype, false);
+    const std::optional<DType> wide = tensor::core_dtype(dtype, false);
     if (!window || !wide || session.graph().type(args[1]->id).dtype != dtype ||
         window->axes.size() > codegen::Windows::kAxes)
       return break_at(BreakId::WouldRaise, "a convolution of these operands");
@@ -425,7 +430,7 @@ class TensorFrontend final : public capture::Frontend {
     if (args.size() != 1) return break_at(BreakId::WouldRaise, "dtype()");
     if (args[0]->is_none()) return args[0];
     FRAMEJIT_TRY(dtype, dtype_of_rule(DType::F32, *args[0]));
-    return session.constant(reinterpret_cast<PyObject*>(descr_of(dtype)));
+    return session.constant(reinterpret_cast<PyObject*>(arrays::descr_of(dtype)));
   }
 
   /// Tensor(input_data, dtype=None) of an array, Tensor or number.
@@ -461,4 +466,4 @@ class TensorFrontend final : public capture::Frontend {
 
 std::unique_ptr<capture::Frontend> make_tensor_frontend() { return std::make_unique<TensorFrontend>(); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -5,8 +5,8 @@
 
 #include "capture/frontend.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 std::unique_ptr<capture::Frontend> make_tensor_frontend();
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -10,7 +10,7 @@
 #include "ext/arrays/tensor_object.h"
 #include "ext/guards/guard_program_impl.h"
 
-namespace framejit::ext {
+namespace framejit::ext::guards {
 
 namespace {
 
@@ -77,7 +77,8 @@ bool are_disjoint(const ApartTest& test) {
   for (std::size_t i = 0; i < test.objects.size(); ++i) {
     PyObject* array = test.objects[i];  // their Array guards were tested: they are ndarrays or Tensors
     ApartTest::Range range{0, 0, i < test.count};
-    memory_bounds(as_ndarray(is_tensor(array) ? tensor_array(array) : array), range.low, range.high);
+    memory_bounds(arrays::as_ndarray(arrays::is_tensor(array) ? arrays::tensor_array(array) : array), range.low,
+                  range.high);
     if (range.low < range.high) ranges.push_back(range);
   }
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
@@ -104,9 +105,9 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
   switch (test.wrap) {
     case capture::Wrap::Tensor:
     case capture::Wrap::NdArray: {
-      PyArrayObject* held = held_array(test.wrap, object);
+      PyArrayObject* held = arrays::held_array(test.wrap, object);
       const auto* array = reinterpret_cast<PyArrayObject_fields*>(held);
-      if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) return false;
+      if (array->descr != test.descr && !arrays::same_descr(array->descr, test.type_number)) return false;
       if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
       for (int i = 0; i < test.rank; ++i) {
         if (test.binds[i]) m.symbols[test.shape[i].value] = array->dimensions[i];
@@ -125,7 +126,7 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
       data = array->data;
       break;
     }
-    case capture::Wrap::NumpyScalar: data = scalar_value(object); break;
+    case capture::Wrap::NumpyScalar: data = arrays::scalar_value(object); break;
     case capture::Wrap::PyFloat:
       data = reinterpret_cast<char*>(&reinterpret_cast<PyFloatObject*>(object)->ob_fval);
       break;
@@ -156,7 +157,7 @@ namespace {
 inline bool known_array_fits(const KnownArray& test, PyObject* object) {
   if (!object || Py_TYPE(object) != test.type) return false;
   const auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
-  if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) [[unlikely]]
+  if (array->descr != test.descr && !arrays::same_descr(array->descr, test.type_number)) [[unlikely]]
     return false;
   if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
   for (int axis = 0; axis < test.rank; ++axis)
@@ -309,4 +310,4 @@ bool GuardProgram::sees(const Matched& m, const PyObject* object) const {
          live.stack.holds(live.depth, object) || among(fixed_.data(), fixed_.size());
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::guards

@@ -23,7 +23,7 @@
 #include "capture/splice.h"
 #include "graph/support/expected.h"
 
-namespace framejit::ext {
+namespace framejit::ext::guards {
 
 using capture::LiveSlots;
 
@@ -121,4 +121,4 @@ class GuardProgram {
   std::vector<GuardOperand> input_operands_;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::guards

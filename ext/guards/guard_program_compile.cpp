@@ -7,7 +7,7 @@
 #include "ext/guards/guard_program_impl.h"
 #include "graph/support/check.h"
 
-namespace framejit::ext {
+namespace framejit::ext::guards {
 
 using capture::Guard;
 using capture::GuardKind;
@@ -256,12 +256,12 @@ class GuardCompiler {
     test.input = input_of_[guard_];
     test.rank = static_cast<int>(spec.shape.size());
     test.item_size = graph::size_of(spec.dtype);
-    test.type = guarded_type(g);
+    test.type = arrays::guarded_type(g);
     if (!test.type) return fail("no type for " + g.str());
     if (spec.wrap == capture::Wrap::NdArray || spec.wrap == capture::Wrap::Tensor) {
-      test.descr = descr_of(spec.dtype);
+      test.descr = arrays::descr_of(spec.dtype);
       if (!test.descr) return fail("NumPy has no dtype for " + g.str());
-      test.type_number = type_num_of(spec.dtype);
+      test.type_number = arrays::type_num_of(spec.dtype);
       test.flags = (spec.writeable ? NPY_ARRAY_WRITEABLE : 0) | (spec.aligned ? NPY_ARRAY_ALIGNED : 0);
       bool above_one = true, empty = false;
       for (const graph::Dim& dim : spec.shape) {
@@ -390,4 +390,4 @@ GuardOperand GuardProgram::operand_of(const SourceRef& source) const {
   FRAMEJIT_CHECK(false, "a source that was not given to GuardProgram::make: " + source->str());
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::guards

@@ -4,7 +4,7 @@
 #include "ext/arrays/tensor_object.h"
 #include "ext/guards/guard_program_impl.h"
 
-namespace framejit::ext {
+namespace framejit::ext::guards {
 
 using capture::Guard;
 using capture::GuardKind;
@@ -51,13 +51,14 @@ void explain_array(const Guard& g, PyObject* object, const int64_t* symbols, std
     out.expected = std::move(expected);
     out.found = std::move(found);
   };
-  PyTypeObject* type = guarded_type(g);
+  PyTypeObject* type = arrays::guarded_type(g);
   if (!object || Py_TYPE(object) != type)
     return tell("type(" + name + ")", type ? type->tp_name : "?", object ? Py_TYPE(object)->tp_name : "nothing");
   if (spec.wrap != capture::Wrap::NdArray && spec.wrap != capture::Wrap::Tensor)
     return tell(name, "a machine number", show(object));
-  PyArrayObject* array = held_array(spec.wrap, object);
-  if (PyArray_DESCR(array) != descr_of(spec.dtype) && !same_descr(PyArray_DESCR(array), type_num_of(spec.dtype)))
+  PyArrayObject* array = arrays::held_array(spec.wrap, object);
+  if (PyArray_DESCR(array) != arrays::descr_of(spec.dtype) &&
+      !arrays::same_descr(PyArray_DESCR(array), arrays::type_num_of(spec.dtype)))
     return tell(name + ".dtype", std::string(graph::name_of(spec.dtype)),
                 text_of(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))), "?"));
   if (PyArray_NDIM(array) != static_cast<int>(spec.shape.size()))
@@ -82,8 +83,8 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
   if (!g.source) return;
   if (g.kind == GuardKind::Array && (g.array.wrap == capture::Wrap::NdArray || g.array.wrap == capture::Wrap::Tensor)) {
     PyObject* object = fetch_source(*g.source, live);
-    if (!object || Py_TYPE(object) != guarded_type(g)) return;
-    PyArrayObject* array = held_array(g.array.wrap, object);
+    if (!object || Py_TYPE(object) != arrays::guarded_type(g)) return;
+    PyArrayObject* array = arrays::held_array(g.array.wrap, object);
     if (PyArray_NDIM(array) != static_cast<int>(g.array.shape.size())) return;
     const std::string name = g.source->str();
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
@@ -106,8 +107,8 @@ void explain_apart(const Guard& g, const LiveSlots& live, GuardFailure& out) {
   const auto meet = [&](PyObject* a, PyObject* b) {
     if (distinct || !a || !b) return a == b;
     uintptr_t low_a, high_a, low_b, high_b;
-    memory_bounds(as_ndarray(is_tensor(a) ? tensor_array(a) : a), low_a, high_a);
-    memory_bounds(as_ndarray(is_tensor(b) ? tensor_array(b) : b), low_b, high_b);
+    memory_bounds(arrays::as_ndarray(arrays::is_tensor(a) ? arrays::tensor_array(a) : a), low_a, high_a);
+    memory_bounds(arrays::as_ndarray(arrays::is_tensor(b) ? arrays::tensor_array(b) : b), low_b, high_b);
     return low_a < high_a && low_b < high_b && low_a < high_b && low_b < high_a;
   };
   std::vector<PyObject*> objects;
@@ -210,4 +211,4 @@ GuardFailure GuardProgram::explain_forced(int number, const LiveSlots& live) con
   return out;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::guards

@@ -13,7 +13,7 @@
 // Exported by every supported CPython, declared in a public header by none of the later ones.
 extern "C" PyAPI_FUNC(int) _PyObject_GetMethod(PyObject* object, PyObject* name, PyObject** method);
 
-namespace framejit::ext {
+namespace framejit::ext::guards {
 
 using capture::Source;
 using capture::SourceKind;
@@ -212,4 +212,4 @@ void memory_bounds(PyArrayObject* array, uintptr_t& low, uintptr_t& high) {
   high += static_cast<uintptr_t>(PyArray_ITEMSIZE(array));
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::guards

@@ -9,7 +9,7 @@
 #include "ext/arrays/result_arrays.h"
 #include "ext/guards/guard_program.h"
 
-namespace framejit::ext {
+namespace framejit::ext::guards {
 
 /// A dimension ready to evaluate: most are a constant or one symbol.
 struct DimCode {
@@ -165,8 +165,6 @@ PyObject* fetch_source(const capture::Source& source, const LiveSlots& live);
 bool lacks_attribute(PyObject* object, PyObject* key, bool in_dict);
 /// The first and the past-the-end byte that an array can touch; equal for an array without elements.
 void memory_bounds(PyArrayObject* array, uintptr_t& low, uintptr_t& high);
-/// The array that a Wrap::NdArray or Wrap::Tensor operand stands for, or null.
-PyArrayObject* held_array(capture::Wrap wrap, PyObject* object);
 bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t symbol_count);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::guards

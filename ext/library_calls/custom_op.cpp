@@ -10,7 +10,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 using capture::Ref;
 using codegen::StridedArray;
@@ -38,7 +38,7 @@ Ref<> copy_of(const StridedArray& a) {
   if (!memory) return {};
   char* at = PyArray_BYTES(reinterpret_cast<PyArrayObject*>(memory.get()));
   std::memcpy(at, a.data + low, static_cast<std::size_t>(bytes));
-  PyArray_Descr* descr = descr_of(a.dtype);
+  PyArray_Descr* descr = arrays::descr_of(a.dtype);
   Py_INCREF(descr);
   std::vector<npy_intp> shape(a.shape.begin(), a.shape.end()), strides(a.strides.begin(), a.strides.end());
   Ref<> array = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(),
@@ -51,7 +51,7 @@ Ref<> copy_of(const StridedArray& a) {
 bool fits(PyObject* object, const StridedArray& out) {
   if (!object || !PyArray_CheckExact(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
-  if (dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size()))
+  if (arrays::dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size()))
     return false;
   for (int i = 0; i < PyArray_NDIM(array); ++i)
     if (PyArray_DIM(array, i) != out.shape[static_cast<std::size_t>(i)]) return false;
@@ -131,7 +131,7 @@ PyMethodDef methods[] = {
     {"raise_error", raise_error, METH_VARARGS, "raise_error(error, ...): raises it; further arguments are ignored."},
     {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
 
@@ -146,4 +146,4 @@ codegen::LibraryFunction custom_function(int64_t index) {
   return {};
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

@@ -6,7 +6,7 @@
 #include "capture/py/ref.h"
 #include "codegen/kernel.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 struct CustomOp {
   PyObject* op;  // borrowed
@@ -22,4 +22,4 @@ inline bool is_custom_op(PyObject* object) { return custom_op(object) != nullptr
 /// By the index of the library call; empty where the operator is gone.
 codegen::LibraryFunction custom_function(int64_t index);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

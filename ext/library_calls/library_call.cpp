@@ -12,7 +12,7 @@
 #include "graph/pass.h"
 #include "graph/support/check.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 using capture::Ref;
 using capture::WarningsAsErrors;
@@ -119,7 +119,7 @@ std::vector<Wrap> wraps_of(const LibraryCall& call) {
 namespace {
 
 Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides, char* data, int flags) {
-  PyArray_Descr* descr = descr_of(dtype);
+  PyArray_Descr* descr = arrays::descr_of(dtype);
   Py_INCREF(descr);
   return Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(),
                                            strides.data(), data, flags, nullptr));
@@ -129,7 +129,7 @@ Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const in
 Ref<> as_object(const StridedArray& a, Wrap wrap, int flags) {
   switch (wrap) {
     case Wrap::NdArray: return array_over(a.dtype, a.shape, a.strides, a.data, flags);
-    case Wrap::NumpyScalar: return Ref<>::steal(PyArray_Scalar(a.data, descr_of(a.dtype), nullptr));
+    case Wrap::NumpyScalar: return Ref<>::steal(PyArray_Scalar(a.data, arrays::descr_of(a.dtype), nullptr));
     case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(*reinterpret_cast<const double*>(a.data)));
     case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(a.data)));
     case Wrap::PyBool: return Ref<>::steal(PyBool_FromLong(*a.data != 0));
@@ -161,7 +161,7 @@ bool take_result(PyObject* object, Wrap wrap, bool through_view, const StridedAr
     if (!object) return false;
   }
   if (wrap == Wrap::NumpyScalar) {
-    if (scalar_dtype_of(object) != out.dtype) return false;
+    if (arrays::scalar_dtype_of(object) != out.dtype) return false;
     PyArray_ScalarAsCtype(object, out.data);
     return true;
   }
@@ -181,7 +181,7 @@ bool take_result(PyObject* object, Wrap wrap, bool through_view, const StridedAr
   }
   if (wrap != Wrap::NdArray || !PyArray_CheckExact(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
-  if (dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size()))
+  if (arrays::dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size()))
     return false;
   for (int i = 0; i < PyArray_NDIM(array); ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -198,7 +198,7 @@ void clear_error() {
   if (!PyErr_Occurred()) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  static PyObject* const linalg = PyObject_GetAttrString(numpy_module(), "linalg");
+  static PyObject* const linalg = PyObject_GetAttrString(arrays::numpy_module(), "linalg");
   static PyObject* const singular =
       linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
   PyErr_Restore(type, value, traceback);
@@ -277,7 +277,7 @@ bool is_quiet(const LibraryCall& call) {
     auto* found = new std::vector<PyObject*>;
     for (const char* name : {"sort", "argsort", "partition", "argpartition", "lexsort", "argmin", "argmax",
                              "searchsorted", "digitize", "repeat", "tile", "tril", "triu", "delete"})
-      for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
+      for (PyObject* home : {PyModule_GetDict(arrays::numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->push_back(Py_NewRef(function));
     return found;
   }();
@@ -316,8 +316,8 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   } else {
     // Warnings alone would not do: one that this line of Python has given before is not given again, and would not
     // raise.
-    const ErrState now = ErrState::current();
-    const ScopedErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
+    const arrays::ErrState now = arrays::ErrState::current();
+    const arrays::ScopedErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
     WarningsAsErrors too;
     result = invoke(call, operands);
   }
@@ -377,7 +377,7 @@ LibraryCallArguments library_call_arguments(int64_t index, const std::vector<Ref
 bool is_immutable(PyObject* o) {
   return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
          PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) || PyArray_DescrCheck(o) || PyType_Check(o) ||
-         scalar_dtype_of(o) || PyTuple_CheckExact(o) || o == no_value();
+         arrays::scalar_dtype_of(o) || PyTuple_CheckExact(o) || o == arrays::no_value();
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

@@ -11,7 +11,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "graph/op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 /// An argument: an object, the operand of a number, or a tuple, list or slice of arguments.
 struct Piece {
@@ -104,4 +104,4 @@ std::optional<std::vector<capture::Wrap>> library_call_operands(int64_t index);
 /// Null members with an exception set where memory ran out.
 LibraryCallArguments library_call_arguments(int64_t index, const std::vector<capture::Ref<>>& operands);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

@@ -10,7 +10,7 @@
 #include "ext/library_calls/listed_functions.h"
 #include "graph/pass.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 using capture::Ref;
 using capture::Wrap;
@@ -182,4 +182,4 @@ std::optional<int64_t> library_call_from_record(PyObject* record) {
   return std::nullopt;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

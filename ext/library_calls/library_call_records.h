@@ -8,7 +8,7 @@
 #include "capture/py/ref.h"
 #include "graph/graph.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 /// A call as a dict: callable, args, keywords, result, through_view, sequence, count, first, item. Arguments are
 /// tuples: ("known", object), ("operand", number, wrap), ("tuple", ...), ("list", ...), ("slice", ...). Null with an
@@ -20,4 +20,4 @@ std::optional<int64_t> library_call_from_record(PyObject* record);
 /// Can the call be made of operands of these types, and give such a result?
 bool library_call_fits(int64_t index, const std::vector<graph::Type>& operands, const graph::Type& result);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

@@ -7,7 +7,7 @@
 #include "capture/python_names.h"
 #include "ext/arrays/numpy_api.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 using capture::Ref;
 
@@ -98,4 +98,4 @@ bool is_library_method(std::string_view name) {
   return false;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

@@ -6,11 +6,11 @@
 
 #include <string_view>
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 /// Is it a listed function: np.sort, np.linalg.inv?
 bool is_library_function(PyObject* callable);
 /// And a method of ndarray: x.argsort?
 bool is_library_method(std::string_view name);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

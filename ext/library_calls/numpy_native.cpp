@@ -11,7 +11,7 @@
 #include "ext/library_calls/library_call.h"
 #include "runtime/fp_state.h"
 
-namespace framejit::ext {
+namespace framejit::ext::library_calls {
 
 using capture::Ref;
 using capture::Wrap;
@@ -115,7 +115,7 @@ std::string_view name_in_numpy(PyObject* callable) {
   static const auto* const known = [] {
     auto* found = new std::vector<std::pair<PyObject*, const char*>>;
     for (const char* name : {"take", "cumsum", "cumprod", "argmin", "argmax"})
-      for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
+      for (PyObject* home : {PyModule_GetDict(arrays::numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->emplace_back(Py_NewRef(function), name);
     PyObject* operators = PyImport_ImportModule("operator");
     if (PyObject* getitem = operators ? PyObject_GetAttrString(operators, "getitem") : nullptr)
@@ -139,7 +139,7 @@ bool recognise(const LibraryCall& call, NativeCall& out) {
     const std::string_view method = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
     const bool accumulates = self && PyObject_TypeCheck(self, &PyUFunc_Type) && method == "accumulate";
     const char* ufunc = accumulates ? reinterpret_cast<PyUFuncObject*>(self)->name : nullptr;
-    if (ufunc && PyDict_GetItemString(PyModule_GetDict(numpy_module()), ufunc) == self) {
+    if (ufunc && PyDict_GetItemString(PyModule_GetDict(arrays::numpy_module()), ufunc) == self) {
       const std::optional<Op> op = scanned(ufunc);
       return op && read_scan(call, *op, false, out);
     }
@@ -204,7 +204,7 @@ bool run_native(void* context, std::span<const StridedArray> arrays, graph::Flag
   const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
   if (raised == 0 || extreme) return true;
   const PyGILState_STATE gil = PyGILState_Ensure();
-  const unsigned watched = (ErrState::current().watched() & ~rule.ignored) | rule.trapped;
+  const unsigned watched = (arrays::ErrState::current().watched() & ~rule.ignored) | rule.trapped;
   PyGILState_Release(gil);
   return (raised & watched) == 0;
 }
@@ -221,4 +221,4 @@ codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall other
   return {run_native, call.native.get(), kNames[call.native->kind]};
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::library_calls

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 using capture::Ref;
 
@@ -99,4 +99,4 @@ bool bind_arguments(PyFunctionObject* function, PyObject* const* args, Py_ssize_
   return true;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

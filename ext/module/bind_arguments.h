@@ -3,7 +3,7 @@
 
 #include "capture/py/ref.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 /// Slots that arguments take: positional, keyword-only, *args, **kwargs.
 int argument_slots(const PyCodeObject* code);
@@ -24,4 +24,4 @@ struct BoundExtras {
 bool bind_arguments(PyFunctionObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
                     PyObject** slots, BoundExtras& extras);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

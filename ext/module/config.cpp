@@ -10,7 +10,7 @@
 #include "runtime/perf_names.h"
 #include "runtime/scheduler.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 namespace {
 
 using capture::Ref;
@@ -150,4 +150,4 @@ extern "C" {
 
 const codegen::Cpu& target_cpu() { return cpu_slot(); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

@@ -6,7 +6,7 @@
 
 #include "codegen/cpu.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 /// How it is found out whether compiled code is faster than the bytecode.
 enum class Profitability : uint8_t {
@@ -35,4 +35,4 @@ Config& config();
 /// The processor that code is generated for, `cpu` taken into account.
 const codegen::Cpu& target_cpu();
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

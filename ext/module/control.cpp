@@ -6,7 +6,7 @@
 
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 using capture::Ref;
 
@@ -113,4 +113,4 @@ bool is_dynamic(PyObject* array, int dim) {
   return at != dynamic_dims().end() && (at->second >> (dim & 63) & 1);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

@@ -3,7 +3,7 @@
 
 #include "capture/py/ref.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 enum class Stance : uint8_t { Default, ForceEager, FailOnRecompile };
 
@@ -31,4 +31,4 @@ bool is_dynamic(PyObject* array, int dim);
 /// The Python function that capture follows in place of a C function, type or descriptor; borrowed, or null.
 PyObject* polyfill_of(PyObject* callable);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

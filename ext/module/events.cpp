@@ -6,7 +6,7 @@
 #include "ext/module/control.h"
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 using capture::Ref;
 
@@ -110,4 +110,4 @@ Record break_record(const capture::Break& b) {
   return record;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

@@ -7,7 +7,7 @@
 #include "capture/break.h"
 #include "capture/py/ref.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 enum class Channel : uint8_t { GraphBreaks, Recompiles, Guards, Graph, Kernels, Asm, Perf };
 
@@ -35,4 +35,4 @@ void emit(Channel channel, Record record);
 /// {id, name, what, why, way_out, detail, function, file, line, column, end_column}
 Record break_record(const capture::Break& b);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

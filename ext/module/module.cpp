@@ -3,7 +3,7 @@
 
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 namespace {
 ModulePart*& parts() {
@@ -46,6 +46,6 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                           nullptr};
 
 }  // namespace
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module
 
-PyMODINIT_FUNC PyInit__core() { return PyModuleDef_Init(&framejit::ext::definition); }
+PyMODINIT_FUNC PyInit__core() { return PyModuleDef_Init(&framejit::ext::module::definition); }

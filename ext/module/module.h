@@ -3,7 +3,7 @@
 
 #include "capture/py/ref.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 /// Declared at namespace scope in the file that implements the part. `init` gives false with an exception set on
 /// failure.
@@ -20,4 +20,4 @@ class ModulePart {
   ModulePart* next_;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

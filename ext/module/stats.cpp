@@ -8,7 +8,7 @@
 #include "runtime/allocator.h"
 #include "runtime/trace.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 namespace {
 
 using capture::Ref;
@@ -65,4 +65,4 @@ PyMethodDef methods[] = {{"stats", stats_dict, METH_NOARGS, "The counters since 
 const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

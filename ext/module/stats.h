@@ -6,7 +6,7 @@
 
 #include "capture/break.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 // X(name): what each counts is in the documentation of framejit.stats().
 #define FRAMEJIT_STATS(X) \
@@ -28,4 +28,4 @@ inline Stats stats;
 /// Breaks by reason; each counts once for each place.
 inline std::map<capture::BreakId, int64_t> break_counts;
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

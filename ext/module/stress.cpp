@@ -6,7 +6,7 @@
 
 #include "runtime/allocator.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 Stress read_stress(std::string_view text) {
   constexpr std::string_view kBreak = "break=";
@@ -33,4 +33,4 @@ Stress operator|(const Stress& a, const Stress& b) {
           a.verify || b.verify,   a.losing || b.losing, a.break_every ? a.break_every : b.break_every};
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 struct Stress {
   bool rewrite = false;     // nothing is declined for having no array work; frames run spliced from the first call on
@@ -25,4 +25,4 @@ struct Stress {
 Stress read_stress(std::string_view text);
 Stress operator|(const Stress& a, const Stress& b);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

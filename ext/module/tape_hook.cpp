@@ -5,7 +5,7 @@
 
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 thread_local PyObject* tape_hook = nullptr;
 thread_local bool force_compiled = false;
@@ -48,4 +48,4 @@ const ModulePart part(43, [](PyObject* module) { return PyModule_AddFunctions(mo
 
 }  // namespace
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

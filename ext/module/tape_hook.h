@@ -6,7 +6,7 @@
 #include "capture/splice.h"
 #include "ext/module/control.h"
 
-namespace framejit::ext {
+namespace framejit::ext::module {
 
 /// Of this thread: callable(name, *args), or null. Borrowed: who sets it keeps it.
 extern thread_local PyObject* tape_hook;
@@ -30,4 +30,4 @@ inline bool on_tape(const char* name, PyObject* const* args, Py_ssize_t count, P
   return false;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::module

@@ -13,7 +13,7 @@
 #include "ext/module/module.h"
 #include "graph/support/clock.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 namespace {
 
@@ -130,7 +130,7 @@ PyMethodDef methods[] = {
      "compared, for tests.\nCalled with 'start', 'compiled' or 'bytecode', at the end of a run that is that."},
     {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -8,7 +8,7 @@
 
 #include "capture/py/slots.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 enum class Side : uint8_t { Compiled, Bytecode };
 
@@ -75,4 +75,4 @@ class Comparison {
   Verdict verdict_ = Verdict::Open;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -17,14 +17,14 @@
 #include "graph/verify.h"
 #include "runtime/trace.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 namespace {
 
 /// "-fuse,-cse" -> {fuse, cse}
 std::vector<std::string> disabled_passes() {
   std::vector<std::string> out;
-  const std::string& text = config().passes;
+  const std::string& text = module::config().passes;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     if (text[at] == '-') out.push_back(text.substr(at + 1, end - at - 1));
@@ -39,13 +39,13 @@ graph::PassContext pass_context(const CompileOptions& options) {
   context.ignore_flags = options.ignore_fp_flags;
   context.order = options.order;
   context.disabled = disabled_passes();
-  context.verify = config().strict;
+  context.verify = module::config().strict;
   return context;
 }
 
 codegen::LowerOptions lower_options(const CompileOptions& options) {
   codegen::LowerOptions out;
-  out.cpu = target_cpu();
+  out.cpu = module::target_cpu();
   out.o1 = options.o1;
   out.narrow_products = options.o2;
   if (!options.keep_layouts) out.constant_params = options.constant_params;
@@ -53,14 +53,14 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_amx();
   out.any_zero = options.ignore_fp_flags;
   out.listing = options.listing;
-  out.numpy_loop = numpy_loop;
+  out.numpy_loop = arrays::numpy_loop;
   out.library_function = [](int64_t index) {
-    const codegen::LibraryFunction numpy = library_function(index);
-    return numpy.function ? numpy : custom_function(index);
+    const codegen::LibraryFunction numpy = library_calls::library_function(index);
+    return numpy.function ? numpy : library_calls::custom_function(index);
   };
-  out.complex64 = numpy_probe().complex64;
-  out.complex128 = numpy_probe().complex128;
-  out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
+  out.complex64 = arrays::numpy_probe().complex64;
+  out.complex128 = arrays::numpy_probe().complex128;
+  out.pairwise_cut = arrays::numpy_version() < arrays::NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }
 
@@ -76,8 +76,8 @@ Expected<Compiled, std::string> finish(codegen::Program program, const CompileOp
   FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program), options.plan));
   out.plan = std::move(plan);
   out.codegen_ns = now_ns() - start;
-  stats.kernels_compiled += kernels;
-  stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());
+  module::stats.kernels_compiled += kernels;
+  module::stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());
   return out;
 }
 
@@ -94,7 +94,7 @@ Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, co
 }  // namespace
 
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
-  if (stats.code_bytes > config().code_bytes_limit)
+  if (module::stats.code_bytes > module::config().code_bytes_limit)
     return Unexpected<std::string>{"the limit of machine code, config.code_bytes_limit, is reached"};
   const int64_t start = now_ns();
   graph::PassContext context = pass_context(options);
@@ -107,7 +107,7 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   out.passes_ns = optimized - start;
   out.codegen_ns += lowered - optimized;
   const int64_t end = now_ns();
-  stats.compile_ns += end - start;
+  module::stats.compile_ns += end - start;
   runtime::trace_span("compile", "passes", start, optimized);
   runtime::trace_span("compile", "code generation", optimized, end);
   return out;
@@ -118,7 +118,7 @@ Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, 
   FRAMEJIT_TRY(program,
                codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
   FRAMEJIT_TRY(out, finish(std::move(program), options));
-  stats.compile_ns += now_ns() - start;
+  module::stats.compile_ns += now_ns() - start;
   return out;
 }
 
@@ -154,8 +154,8 @@ PyMethodDef methods[] = {
     {"pass_names", pass_names, METH_NOARGS, "pass_names(): the passes over a graph, in the order in which they run."},
     {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

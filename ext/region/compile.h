@@ -10,7 +10,7 @@
 #include "graph/support/expected.h"
 #include "runtime/plan.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 struct CompileOptions {
   bool o1 = false;
@@ -47,4 +47,4 @@ Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, 
 /// The machine code of a graph that compile() has optimized, as text.
 std::string listing(const graph::Graph& optimized, const CompileOptions& options);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -16,11 +16,13 @@
 #include "graph/support/clock.h"
 #include "runtime/fp_state.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
+using arrays::descr_of;
 using capture::LoopExit;
 using capture::LoopObject;
 using capture::Ref;
+using guards::Matched;
 
 namespace {
 
@@ -53,7 +55,7 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
 }  // namespace
 
 Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
-                                                                        const GuardProgram& guards,
+                                                                        const guards::GuardProgram& guards,
                                                                         const std::string& name, bool with_listing,
                                                                         bool interpreted) {
   auto loop = std::make_unique<CompiledLoop>();
@@ -64,7 +66,7 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   cfg::optimize(graph);
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
-  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, target_cpu().isa, with_listing));
+  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, with_listing));
   const std::span<const uint8_t> piece(kernel.bytes);
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
   loop->code_ = std::move(code);
@@ -112,8 +114,8 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
       Py_INCREF(descr);
       Ref<> view =
           Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, o.rank, dims, strides, reinterpret_cast<void*>(v[0]),
-                                            PyArray_FLAGS(as_ndarray(base)) & NPY_ARRAY_WRITEABLE, nullptr));
-      if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(base)) < 0) return {};
+                                            PyArray_FLAGS(arrays::as_ndarray(base)) & NPY_ARRAY_WRITEABLE, nullptr));
+      if (!view || PyArray_SetBaseObject(arrays::as_ndarray(view.get()), Py_NewRef(base)) < 0) return {};
       return view;
     }
     case Kind::Range: return range_of(v[0], v[1], v[2]);
@@ -238,4 +240,4 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   return complete;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

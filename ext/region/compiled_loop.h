@@ -11,18 +11,19 @@
 #include "graph/support/expected.h"
 #include "runtime/exec_memory.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 class CompiledLoop {
  public:
   /// The failure is a sentence.
   static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
-                                                                   const GuardProgram& guards, const std::string& name,
-                                                                   bool with_listing, bool interpreted);
+                                                                   const guards::GuardProgram& guards,
+                                                                   const std::string& name, bool with_listing,
+                                                                   bool interpreted);
 
   /// Runs the loop in a frame for which the guards hold. False: no memory for the objects at the exit, which are None
   /// then; an exception is set.
-  bool run(const Matched& m, capture::FrameUpdate& update);
+  bool run(const guards::Matched& m, capture::FrameUpdate& update);
 
   /// Is it left in its middle so often, or does it call itself so seldom, that it gains nothing?
   bool is_hopeless() const {
@@ -39,15 +40,15 @@ class CompiledLoop {
   static constexpr int64_t kFewRecursions = 32;
   static constexpr int64_t kWorthEntering = 8;  // calls that cost the interpreter more than an entry does
 
-  capture::Ref<> object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
+  capture::Ref<> object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const guards::Matched& m,
                         std::vector<capture::Ref<>>& made) const;
-  capture::Ref<> new_object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
-                            std::vector<capture::Ref<>>& made) const;
-  PyObject* fetched(uint32_t index, const Matched& m) const { return guards_->object(m, operands_[index]); }
+  capture::Ref<> new_object(const capture::LoopExit& exit, uint32_t index, const int64_t* values,
+                            const guards::Matched& m, std::vector<capture::Ref<>>& made) const;
+  PyObject* fetched(uint32_t index, const guards::Matched& m) const { return guards_->object(m, operands_[index]); }
 
   std::shared_ptr<capture::LoopProgram> program_;
-  const GuardProgram* guards_ = nullptr;
-  std::vector<GuardOperand> operands_;  // of LoopProgram::fetched
+  const guards::GuardProgram* guards_ = nullptr;
+  std::vector<guards::GuardOperand> operands_;  // of LoopProgram::fetched
   runtime::CodeBlock code_;
   std::string listing_;
   std::size_t most_values_ = 0;
@@ -57,4 +58,4 @@ class CompiledLoop {
   int64_t finished_ = 0, left_early_ = 0, long_rounds_ = 0;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

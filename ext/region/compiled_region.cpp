@@ -26,11 +26,14 @@
 #include "runtime/allocator.h"
 #include "runtime/trace.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 using capture::Guard;
 using capture::GuardKind;
 using capture::Ref;
+using guards::GuardProgram;
+using guards::LiveSlots;
+using guards::Matched;
 
 namespace {
 
@@ -199,7 +202,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   writes_params_ = !graph::written_roots(graph, graph.body()).empty();
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
-    asks_scipy_ = asks_scipy_ || (is_of_scipy(node.op) && !one_kernel_ && !options_.ignore_fp_flags);
+    asks_scipy_ = asks_scipy_ || (arrays::is_of_scipy(node.op) && !one_kernel_ && !options_.ignore_fp_flags);
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
@@ -213,15 +216,15 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   references_.emplace(*region_);
   sees_warnings_ = references_->any(is_of_warnings);
 
-  if (std::optional<GuardFailure> failure = guards_->explain(live))
+  if (std::optional<guards::GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
                               failure->found + ")\n" + graph_text());
   return {};
 }
 
 Entry::~Entry() {
-  if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
-  if (undoable_ && undoable_->plan) stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
+  if (compiled_.plan) module::stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
+  if (undoable_ && undoable_->plan) module::stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
 }
 
 /// Is the entry one whose runs keep coming to nothing, and not tried this time?
@@ -302,9 +305,9 @@ Outcome Entry::after_flags(runtime::Undo* undo) {
 /// A run that came to nothing, or to less than the interpreter's.
 Outcome Entry::given_up(const char* reason) {
   why_ = reason;
-  if (++streak_ == kDemoteAfter && events_on(Channel::Perf))
-    emit(Channel::Perf,
-         std::move(Record()
+  if (++streak_ == kDemoteAfter && module::events_on(module::Channel::Perf))
+    emit(module::Channel::Perf,
+         std::move(module::Record()
                        .put("function", region_->function)
                        .put("what", std::string("demoted"))
                        .put("detail", std::string(reason) + "; the interpreter runs this region from now on")));
@@ -338,9 +341,9 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
   if (one_kernel_ && !runtime::tracing.load(std::memory_order_relaxed)) [[likely]] {
-    ++stats.kernel_calls;
+    ++module::stats.kernel_calls;
     if (const unsigned flags = plan().run_short(params, results);
-        flags && !options_.ignore_fp_flags && !all_ignored(flags)) [[unlikely]]
+        flags && !options_.ignore_fp_flags && !arrays::all_ignored(flags)) [[unlikely]]
       return after_flags(nullptr);
     streak_ = 0;
     return Outcome::Done;
@@ -352,7 +355,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   std::function<bool()> still;
   if (of.others_ran && writes_params_ && materializer_->has_effects())
     still = [&] { return still_fits(*w.matched, in_frame); };
-  std::optional<ScopedErrState> quiet;  // what the library's functions would raise for
+  std::optional<arrays::ScopedErrState> quiet;  // what the library's functions would raise for
   if (options_.ignore_fp_flags && compiled_.library_calls) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);
@@ -370,7 +373,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     run = plan().run(params, results, symbols, always_short_ ? nullptr : poll_signals, runtime::kReported, still);
   } else {
     // Other threads may rebind what holds the inputs, of which results are made afterwards too.
-    for (const GuardOperand& operand : guards.input_operands())
+    for (const guards::GuardOperand& operand : guards.input_operands())
       of.trash.push_back(Py_NewRef(guards.object(*w.matched, operand)));
     of.others_ran = true;
     struct Release {
@@ -380,8 +383,8 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     run = plan().run(params, results, symbols, poll_signals);
   }
   if (!options_.interp) {
-    stats.kernel_calls += steps_;
-    stats.library_calls += compiled_.library_calls;
+    module::stats.kernel_calls += steps_;
+    module::stats.library_calls += compiled_.library_calls;
   }
   switch (run.status) {
     case runtime::RunStatus::Done: break;
@@ -393,7 +396,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   }
   for (std::size_t i = 0; i < run.measured.size(); ++i)
     w.matched->symbols[static_cast<std::size_t>(plan().program().measured[i].symbol)] = run.measured[i];
-  if (run.flags && !options_.ignore_fp_flags && !all_ignored(run.flags)) [[unlikely]]
+  if (run.flags && !options_.ignore_fp_flags && !arrays::all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
   if (!unprofitable_) streak_ = 0;
   else given_up(unprofitable_);
@@ -405,8 +408,8 @@ inline Outcome Entry::fits(Matched& m) {
   if (references_->is_broken() || !guards_->match(m)) return Outcome::Miss;
   ++hits_;
   if (rests()) return Outcome::Declined;
-  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
-  if (asks_scipy_ && !scipy_is_silent()) return Outcome::Declined;
+  if (order_matters_ && arrays::ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
+  if (asks_scipy_ && !arrays::scipy_is_silent()) return Outcome::Declined;
   return Outcome::Done;
 }
 
@@ -465,8 +468,8 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
   if (finalizer_check_->may_run(s.matched, true)) return Outcome::Declined;
   // NumPy's scalars report underflow too, if they are asked to.
-  if (ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
-  ++stats.kernel_calls;
+  if (arrays::ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
+  ++module::stats.kernel_calls;
   const bool complete = loop_->run(s.matched, update);
   if (loop_->is_hopeless() && !unprofitable_) {
     unprofitable_ = kLeft;
@@ -605,7 +608,7 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
   for (std::size_t i = 0; i < region_->recipes.size(); ++i)
     if (region_->recipes[i].kind == Kind::Fetch || region_->recipes[i].kind == Kind::Constant)
       ok = ok && append(existing, PyLong_FromVoidPtr(w.objects[i]));
-  const std::vector<GuardOperand>& inputs = guards_->input_operands();
+  const std::vector<guards::GuardOperand>& inputs = guards_->input_operands();
   const graph::Graph& graph = *region_->graph;
   const std::vector<graph::ValueId> roots = graph::written_roots(graph, graph.body());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -633,7 +636,7 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
   const Ref<> before = object_list(frame.locals, static_cast<std::size_t>(frame.local_count), unbound.get());
   const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(const_cast<void*>(frame.locals.address())));
   if (!ok || !stack_list || !before || !address) return {};
-  Record record;
+  module::Record record;
   record.put("code", reinterpret_cast<PyObject*>(region_->view->code()))
       .put("globals", frame.globals)
       .put("first_line", static_cast<int64_t>(region_->view->instrs()[region_->entry].line))
@@ -671,4 +674,4 @@ Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
   return outcome;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -18,7 +18,7 @@
 #include "ext/region/materialize.h"
 #include "ext/region/references.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 enum class Outcome : uint8_t {
   Miss,      // a guard failed
@@ -33,11 +33,11 @@ class Entry {
   /// Optimizes and compiles the region's graph. The failure is a sentence. `live`: what it was captured from; guards
   /// that do not hold for it are an internal error.
   static Expected<std::shared_ptr<Entry>, std::string> make(std::shared_ptr<capture::Region> region,
-                                                            const CompileOptions& options, const LiveSlots& live,
-                                                            int local_count);
+                                                            const CompileOptions& options,
+                                                            const guards::LiveSlots& live, int local_count);
 
   /// Runs a region that returns; `result` is a new reference.
-  Outcome call(const LiveSlots& live, PyObject*& result);
+  Outcome call(const guards::LiveSlots& live, PyObject*& result);
   /// Runs a region inside a frame; the update is filled in when Done, and with Error too.
   Outcome enter(const capture::FrameView& frame, capture::FrameUpdate& update);
 
@@ -48,14 +48,16 @@ class Entry {
   /// The bool that a region gives, for what it was captured from; nothing where it cannot be computed. Takes back what
   /// it wrote.
   static std::optional<bool> truth(std::shared_ptr<capture::Region> region, const CompileOptions& options,
-                                   const LiveSlots& live, int local_count);
+                                   const guards::LiveSlots& live, int local_count);
 
   /// What so many runs of the kernels take, with making and dropping what comes out, in nanoseconds; -1 where it does
   /// not run.
-  int64_t time_kernels(const LiveSlots& live, int64_t runs);
+  int64_t time_kernels(const guards::LiveSlots& live, int64_t runs);
 
-  std::optional<GuardFailure> explain(const LiveSlots& live) const { return guards_->explain(live); }
-  GuardFailure explain_forced(int guard, const LiveSlots& live) const { return guards_->explain_forced(guard, live); }
+  std::optional<guards::GuardFailure> explain(const guards::LiveSlots& live) const { return guards_->explain(live); }
+  guards::GuardFailure explain_forced(int guard, const guards::LiveSlots& live) const {
+    return guards_->explain_forced(guard, live);
+  }
 
   const capture::Region& region() const { return *region_; }
   const CompiledLoop* loop() const { return loop_.get(); }
@@ -113,22 +115,22 @@ class Entry {
     uint32_t symbols = 0, params = 0, scalars = 0, cells = 0, roots = 0, results = 0, objects = 0, all = 0;
     uint32_t owned = 0;  // of references, from roots on
     Sizes() = default;
-    Sizes(const GuardProgram& g, const Materializer& m);
+    Sizes(const guards::GuardProgram& g, const Materializer& m);
   };
   struct Scratch;
   class Run;
   Entry() = default;
-  std::string link(const LiveSlots& live, int local_count);
+  std::string link(const guards::LiveSlots& live, int local_count);
   bool rests();
-  int size_class(const Matched& m) const;
-  bool takes_turn(const Matched& m);
-  std::unique_ptr<runtime::Undo> save(const Matched& m) const;
-  Outcome fits(Matched& m);
+  int size_class(const guards::Matched& m) const;
+  bool takes_turn(const guards::Matched& m);
+  std::unique_ptr<runtime::Undo> save(const guards::Matched& m) const;
+  Outcome fits(guards::Matched& m);
   template <class HandOver>
-  Outcome run(const LiveSlots& live, bool in_frame, HandOver hand_over);
+  Outcome run(const guards::LiveSlots& live, bool in_frame, HandOver hand_over);
   /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
   Outcome run_plan(Run& run, std::vector<unsigned>& unsaid, bool in_frame);
-  bool still_fits(const Matched& before, bool in_frame) const;
+  bool still_fits(const guards::Matched& before, bool in_frame) const;
   /// May the plan with flags per call run, whose warnings come last?
   std::optional<WarningRules> rules_of_run(const Workspace& w, bool in_frame) const;
   const runtime::Plan* undoable();
@@ -144,7 +146,7 @@ class Entry {
   Compiled compiled_;
   std::optional<Compiled> undoable_;  // beside an plan with flags per call, once a call had need of it
   CompileOptions options_;
-  std::unique_ptr<GuardProgram> guards_;
+  std::unique_ptr<guards::GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
   std::optional<FinalizerCheck> finalizer_check_;
   std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
@@ -170,4 +172,4 @@ class Entry {
   int64_t compared_from_ = INT64_MAX, reopened_at_ = INT64_MAX;  // hits
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -9,7 +9,7 @@
 #include "ext/guards/guard_program_impl.h"
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 using capture::Drops;
 using capture::Effect;
@@ -31,7 +31,7 @@ bool is_inert(PyObject* object) {
   return !array->base && !array->weakreflist && array->descr->type_num < NPY_OBJECT;
 }
 
-const ModulePart part(60, [](PyObject*) {
+const module::ModulePart part(60, [](PyObject*) {
   Drops::set_held_by(&PyArray_Type, array_holds);
   return true;
 });
@@ -59,7 +59,7 @@ class Written {
 
 }  // namespace
 
-FinalizerCheck::FinalizerCheck(const capture::Region& region, const GuardProgram& guards)
+FinalizerCheck::FinalizerCheck(const capture::Region& region, const guards::GuardProgram& guards)
     : region_(region), guards_(guards) {
   for (uint32_t i = 0; i < region.recipes.size(); ++i)
     if (region.recipes[i].kind == Recipe::Kind::Fetch) fetched_[i] = guards.operand_of(region.recipes[i].source);
@@ -89,14 +89,14 @@ void FinalizerCheck::keep(uint32_t recipe, int32_t holder, std::vector<uint8_t>&
   for (const uint32_t item : region_.recipes[recipe].items) keep(item, holder, seen);
 }
 
-PyObject* FinalizerCheck::object(const Matched& m, int32_t recipe) const {
+PyObject* FinalizerCheck::object(const guards::Matched& m, int32_t recipe) const {
   const Recipe& r = region_.recipes[static_cast<std::size_t>(recipe)];
   if (r.kind == Recipe::Kind::Constant) return r.object.get();
   auto found = fetched_.find(static_cast<uint32_t>(recipe));
   return found == fetched_.end() ? nullptr : guards_.object(m, found->second);
 }
 
-bool FinalizerCheck::given_up_runs_code(const Matched& m, bool in_frame) const {
+bool FinalizerCheck::given_up_runs_code(const guards::Matched& m, bool in_frame) const {
   Drops drops;
   for (const Kept& kept : kept_)
     drops.keep(guards_.object(m, kept.object), kept.holder < 0 ? nullptr : object(m, kept.holder));
@@ -115,7 +115,7 @@ bool FinalizerCheck::given_up_runs_code(const Matched& m, bool in_frame) const {
     PyObject* key = e.name ? e.name.get() : e.key >= 0 ? object(m, e.key) : nullptr;
     switch (e.kind) {
       case Kind::StoreCell: drops.give_up(PyCell_GET(target)); break;
-      case Kind::StoreAttr: drops.give_up(fetch_attribute(target, key)); break;
+      case Kind::StoreAttr: drops.give_up(guards::fetch_attribute(target, key)); break;
       case Kind::StoreGlobal:
       case Kind::StoreItem:
         if (!key) return true;
@@ -137,4 +137,4 @@ bool FinalizerCheck::given_up_runs_code(const Matched& m, bool in_frame) const {
   return drops.run_code();
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

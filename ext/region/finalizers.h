@@ -9,31 +9,31 @@
 #include "capture/region.h"
 #include "ext/guards/guard_program.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 class FinalizerCheck {
  public:
-  FinalizerCheck(const capture::Region& region, const GuardProgram& guards);
+  FinalizerCheck(const capture::Region& region, const guards::GuardProgram& guards);
   /// `in_frame`: the stack of the frame is written too.
-  bool may_run(const Matched& m, bool in_frame) const {
+  bool may_run(const guards::Matched& m, bool in_frame) const {
     if (!in_frame && displacing_.empty() && region_.overwritten.empty()) return false;
     return given_up_runs_code(m, in_frame);
   }
 
  private:
-  bool given_up_runs_code(const Matched& m, bool in_frame) const;
+  bool given_up_runs_code(const guards::Matched& m, bool in_frame) const;
   void keep(uint32_t recipe, int32_t holder, std::vector<uint8_t>& seen);
-  PyObject* object(const Matched& m, int32_t recipe) const;
+  PyObject* object(const guards::Matched& m, int32_t recipe) const;
 
   const capture::Region& region_;
-  const GuardProgram& guards_;
-  std::unordered_map<uint32_t, GuardOperand> fetched_;  // by recipe
-  std::vector<const capture::Effect*> displacing_;      // what was there before the region
+  const guards::GuardProgram& guards_;
+  std::unordered_map<uint32_t, guards::GuardOperand> fetched_;  // by recipe
+  std::vector<const capture::Effect*> displacing_;              // what was there before the region
   struct Kept {
-    GuardOperand object;
+    guards::GuardOperand object;
     int32_t holder;  // recipe, or -1
   };
   std::vector<Kept> kept_;  // existing objects that what is made at the exit, or what a store changes, refers to
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -10,7 +10,7 @@
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/promotion.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 using capture::Once;
 using capture::Ref;
@@ -236,7 +236,7 @@ bool is_of_warnings(PyObject* object) {
 
 std::optional<WarningRules> warning_rules() {
   static Inspector& inspector = *new Inspector();  // holds references: not destroyed at exit
-  const ErrState state = ErrState::current();
+  const arrays::ErrState state = arrays::ErrState::current();
   WarningRules rules;
   rules.watched = state.watched();
   if (rules.watched == 0) return rules;
@@ -253,11 +253,12 @@ bool warn_of_flags(const graph::Graph& graph, std::span<const capture::Origin> o
     const graph::Call& call = graph.calls()[i];
     for (const Kind& kind : kKinds) {
       if (!(of_call[i] & kind.flag)) continue;
-      Ref<> text = Ref<>::steal(PyUnicode_FromFormat("%s encountered in %s", kind.text, ufunc_of(call.op)->name));
+      Ref<> text =
+          Ref<>::steal(PyUnicode_FromFormat("%s encountered in %s", kind.text, arrays::ufunc_of(call.op)->name));
       if (!text || !warn_at(origins[call.origin], graph.location(call.location).line, text.get())) return false;
     }
   }
   return true;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

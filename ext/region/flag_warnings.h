@@ -16,7 +16,7 @@
 #include "capture/session.h"
 #include "graph/graph.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 /// What a warning would do now.
 struct WarningRules {
@@ -39,4 +39,4 @@ bool is_of_warnings(PyObject* object);
 bool warn_of_flags(const graph::Graph& graph, std::span<const capture::Origin> origins,
                    const std::vector<std::vector<uint32_t>>& owners, std::span<const unsigned> raised);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -8,7 +8,7 @@
 #include "graph/passes/memory.h"
 #include "graph/passes/partition_constants.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 using capture::Guard;
 using capture::GuardKind;
@@ -19,7 +19,7 @@ namespace {
 
 bool is_parameter(const capture::Region& region, const Input& input) {
   const Guard& guard = region.guards[input.guard];
-  return input.spec.wrap == capture::Wrap::Tensor && guarded_type(guard) != tensor_type();
+  return input.spec.wrap == capture::Wrap::Tensor && arrays::guarded_type(guard) != arrays::tensor_type();
 }
 
 /// The arrays that a graph gives; none where it does not run through without a flag.
@@ -34,15 +34,15 @@ std::vector<Ref<>> evaluate(graph::Graph& graph, const std::vector<char*>& param
   std::vector<Ref<>> arrays;  // by root
   std::vector<char*> memory;
   for (graph::ValueId root : plan.program().result_roots) {
-    arrays.push_back(Ref<>::steal(new_array(ArrayLayout::make(graph.type(root)), {})));
+    arrays.push_back(Ref<>::steal(arrays::new_array(arrays::ArrayLayout::make(graph.type(root)), {})));
     if (!arrays.back()) {
       PyErr_Clear();
       return {};
     }
-    memory.push_back(static_cast<char*>(PyArray_DATA(as_ndarray(arrays.back().get()))));
+    memory.push_back(static_cast<char*>(PyArray_DATA(arrays::as_ndarray(arrays.back().get()))));
   }
   const runtime::RunResult run = plan.run(params, memory, {});
-  stats.code_bytes -= static_cast<int64_t>(plan.code_bytes());
+  module::stats.code_bytes -= static_cast<int64_t>(plan.code_bytes());
   const bool quiet = options.ignore_fp_flags || (run.flags == 0 && run.slots.empty());
   if (run.status != runtime::RunStatus::Done || !quiet) return {};
   std::vector<Ref<>> out;
@@ -74,13 +74,13 @@ std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions&
   std::vector<bool> constant;
   std::vector<PyObject*> objects;
   for (const Input& input : region.inputs) {
-    objects.push_back(is_parameter(region, input) ? fetch_source(*input.source, live) : nullptr);
+    objects.push_back(is_parameter(region, input) ? guards::fetch_source(*input.source, live) : nullptr);
     constant.push_back(objects.back() != nullptr);
   }
   graph::Split split = graph::partition_constants(*region.graph, constant, options.keep_layouts);
   std::vector<char*> params;
   for (uint32_t number : split.params)
-    params.push_back(static_cast<char*>(PyArray_DATA(as_ndarray(tensor_array(objects[number])))));
+    params.push_back(static_cast<char*>(PyArray_DATA(arrays::as_ndarray(arrays::tensor_array(objects[number])))));
   std::vector<Ref<>> arrays;
   if (!split.values.empty()) arrays = evaluate(split.constant, params, options);
   const bool folds = arrays.size() == split.values.size();
@@ -117,4 +117,4 @@ std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions&
   return kept;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -7,7 +7,7 @@
 #include "capture/region.h"
 #include "ext/region/compile.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 /// Computes now what the region's graph makes of Parameters alone, and puts what comes out in its place, as inputs that
 /// the region owns. From then on the region fits those Parameters only. What raises a flag or needs NumPy's answer
@@ -16,4 +16,4 @@ namespace framejit::ext {
 std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions& options,
                                   const capture::LiveSlots& live);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -6,7 +6,7 @@
 #include "ext/arrays/numpy_loops.h"
 #include "graph/interpret.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 namespace {
 
@@ -44,7 +44,7 @@ class SavedParams final : public runtime::Undo {
 /// NumPy's loop over contiguous operands.
 bool run_numpy_loop(graph::Op op, graph::DType operand, graph::DType result, std::span<std::byte* const> operands,
                     int64_t count) {
-  const codegen::NumpyLoop loop = numpy_loop(op, operand, result);
+  const codegen::NumpyLoop loop = arrays::numpy_loop(op, operand, result);
   if (!loop.function) return false;
   char* pointers[4];
   intptr_t steps[4];
@@ -123,4 +123,4 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
   return out;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "runtime/plan.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 /// Copies of the params that a run will write.
 std::unique_ptr<runtime::Undo> save_written(const graph::Graph& graph, std::span<char* const> params,
@@ -20,4 +20,4 @@ std::optional<bool> interpreted_truth(const graph::Graph& graph, std::span<char*
 runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Plan& plan, std::span<char* const> params,
                                    std::span<char* const> results, std::span<const int64_t> symbols);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -12,8 +12,9 @@
 #include "ext/guards/guard_program_impl.h"
 #include "runtime/allocator.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
+using arrays::as_ndarray;
 using capture::Recipe;
 using capture::Ref;
 using capture::Wrap;
@@ -73,7 +74,7 @@ std::vector<capture::SourceRef> Materializer::sources(const capture::Region& reg
 }
 
 Expected<std::unique_ptr<Materializer>, std::string> Materializer::make(const capture::Region& region,
-                                                                        const GuardProgram& guards,
+                                                                        const guards::GuardProgram& guards,
                                                                         const runtime::Plan& plan) {
   std::unique_ptr<Materializer> out(new Materializer(region, guards, plan));
   if (std::string why = out->analyse(); !why.empty()) return Unexpected<std::string>{std::move(why)};
@@ -84,7 +85,7 @@ std::string Materializer::analyse() {
   const graph::Graph& graph = *region_.graph;
   for (const ValueId root : plan_.program().result_roots) {
     roots_.emplace_back();
-    roots_.back().layout = ArrayLayout::make(graph.type(root));
+    roots_.back().layout = arrays::ArrayLayout::make(graph.type(root));
   }
   root_count_ = roots_.size();
   const std::size_t n = region_.recipes.size();
@@ -134,7 +135,7 @@ std::string Materializer::analyse_result(uint32_t recipe) {
   const ValueId value = graph.results()[r.index];
   const ValueId root = graph.root(value);
   const bool view = value != root;
-  Result result{Result::RootObject,       r.wrap,   0, ArrayLayout::make(graph.type(value)),
+  Result result{Result::RootObject,       r.wrap,   0, arrays::ArrayLayout::make(graph.type(value)),
                 graph.type(value).offset, r.writing};
   if (!result.layout.descr) return "NumPy has no dtype for a result";
 
@@ -235,15 +236,15 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
   const Root& root = roots_[k];
   switch (root.storage) {
     case Storage::Array: {
-      w.roots[k] = new_array(root.layout, symbols(w));
+      w.roots[k] = arrays::new_array(root.layout, symbols(w));
       if (!w.roots[k]) return false;
       w.results[k] = PyArray_BYTES(as_ndarray(w.roots[k]));
       return true;
     }
     case Storage::Number:
-      w.roots[k] = new_number(root.wrap, root.layout.dtype);
+      w.roots[k] = arrays::new_number(root.wrap, root.layout.dtype);
       if (!w.roots[k]) return false;
-      w.results[k] = number_memory(root.wrap, w.roots[k]);
+      w.results[k] = arrays::number_memory(root.wrap, w.roots[k]);
       return true;
     case Storage::Cell: w.results[k] = reinterpret_cast<char*>(&w.cells[2 * k]); return true;
     case Storage::Measured:
@@ -273,7 +274,8 @@ bool Materializer::make_measured(Workspace& w) const {
     if (root.storage != Storage::Measured) continue;
     const graph::Type& type = region_.graph->type(plan_.program().result_roots[k]);
     const int64_t bytes = (type.size() * graph::size_of(type.dtype)).evaluate(symbols(w));
-    w.roots[k] = bytes > 0 ? new_array(root.layout, symbols(w)) : new_empty_array(root.layout, symbols(w));
+    w.roots[k] =
+        bytes > 0 ? arrays::new_array(root.layout, symbols(w)) : arrays::new_empty_array(root.layout, symbols(w));
     if (!w.roots[k]) return false;
     char* const made = PyArray_BYTES(as_ndarray(w.roots[k]));
     std::memcpy(made, w.results[k], static_cast<std::size_t>(bytes));
@@ -404,14 +406,14 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
 PyObject* Materializer::create_result(Workspace& w, const Result& result) const {
   const int64_t offset = result.offset.is_const() ? result.offset.value() : result.offset.evaluate(symbols(w));
   auto wrapped = [&](PyObject* array) {
-    if (array) restrict_writing(as_ndarray(array), result.writing);
-    return array && result.wrap == Wrap::Tensor ? tensor_from_array(array) : array;
+    if (array) arrays::restrict_writing(as_ndarray(array), result.writing);
+    return array && result.wrap == Wrap::Tensor ? arrays::tensor_from_array(array) : array;
   };
   auto number = [&](char* data) -> PyObject* {
-    if (!is_open(result.wrap, result.layout.dtype)) return python_number(result.wrap, data);
-    PyObject* object = new_number(result.wrap, result.layout.dtype);
+    if (!is_open(result.wrap, result.layout.dtype)) return arrays::python_number(result.wrap, data);
+    PyObject* object = arrays::new_number(result.wrap, result.layout.dtype);
     if (object)
-      std::memcpy(number_memory(result.wrap, object), data,
+      std::memcpy(arrays::number_memory(result.wrap, object), data,
                   static_cast<std::size_t>(graph::size_of(result.layout.dtype)));
     return object;
   };
@@ -419,12 +421,13 @@ PyObject* Materializer::create_result(Workspace& w, const Result& result) const 
     case Result::RootObject: return wrapped(Py_NewRef(w.roots[result.number]));
     case Result::RootCopy: return wrapped(PyArray_NewCopy(as_ndarray(w.roots[result.number]), NPY_KEEPORDER));
     case Result::RootView:
-      return wrapped(new_view(result.layout, w.results[result.number] + offset, w.roots[result.number], symbols(w)));
+      return wrapped(
+          arrays::new_view(result.layout, w.results[result.number] + offset, w.roots[result.number], symbols(w)));
     case Result::RootNumber: return number(w.results[result.number] + offset);
     case Result::ParamObject: return nullptr;  // a step of its own
     case Result::ParamView: {
       PyObject* base = guards_.object(*w.matched, guards_.input_operands()[result.number]);
-      return wrapped(new_view(result.layout, w.matched->params[result.number] + offset, base, symbols(w)));
+      return wrapped(arrays::new_view(result.layout, w.matched->params[result.number] + offset, base, symbols(w)));
     }
     case Result::ParamNumber: return number(w.matched->params[result.number] + offset);
   }
@@ -543,7 +546,7 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
       break;
     case Kind::StoreGlobal: done = set_in(e.object.get()); break;
     case Kind::StoreAttr:
-      displaced = Ref<>::share(fetch_attribute(target, key));
+      displaced = Ref<>::share(guards::fetch_attribute(target, key));
       done = PyObject_GenericSetAttr(target, key, value) == 0;
       break;
     case Kind::StoreItem: {
@@ -618,4 +621,4 @@ bool Materializer::undo(Workspace& w, const capture::Effect& e, PyObject* displa
   return (displaced ? PyDict_SetItem(target, key, displaced) : PyDict_DelItem(target, key)) == 0;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

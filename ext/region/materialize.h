@@ -17,11 +17,11 @@
 #include "ext/guards/guard_program.h"
 #include "runtime/plan.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 /// The working memory of one run; sized by the Materializer, provided and zeroed by the caller.
 struct Workspace {
-  Matched* matched;
+  guards::Matched* matched;
   PyObject** roots;    // owned: array or number of each result root
   char** results;      // memory of each result root
   int64_t* cells;      // two words for each root that is neither
@@ -32,7 +32,7 @@ class Materializer {
  public:
   /// The region, the guard program and the program outlive it. Fails with a reason on a recipe that cannot be made.
   static Expected<std::unique_ptr<Materializer>, std::string> make(const capture::Region& region,
-                                                                   const GuardProgram& guards,
+                                                                   const guards::GuardProgram& guards,
                                                                    const runtime::Plan& plan);
   /// What recipes and effects fetch, for GuardProgram::make.
   static std::vector<capture::SourceRef> sources(const capture::Region& region);
@@ -62,14 +62,14 @@ class Materializer {
   struct Root {
     Storage storage = Storage::Hidden;
     capture::Wrap wrap = capture::Wrap::NdArray;  // Number
-    ArrayLayout layout;
+    arrays::ArrayLayout layout;
   };
   /// What a Result recipe gives.
   struct Result {
     enum Kind : uint8_t { RootObject, RootCopy, RootView, RootNumber, ParamObject, ParamView, ParamNumber } kind;
     capture::Wrap wrap;
     uint32_t number = 0;  // root or param
-    ArrayLayout layout;
+    arrays::ArrayLayout layout;
     graph::Dim offset = 0;
     capture::Writing writing = capture::Writing::Allowed;
   };
@@ -77,10 +77,10 @@ class Materializer {
     enum How : uint8_t { Make, Fill, Root, Fetch } how;  // Root, Fetch: only a reference to what is there
     uint32_t recipe;
     uint32_t root = 0;
-    GuardOperand operand{};
+    guards::GuardOperand operand{};
   };
 
-  Materializer(const capture::Region& region, const GuardProgram& guards, const runtime::Plan& plan)
+  Materializer(const capture::Region& region, const guards::GuardProgram& guards, const runtime::Plan& plan)
       : region_(region), guards_(guards), plan_(plan), recipe_count_(region.recipes.size()) {}
   std::string analyse();
   std::string analyse_result(uint32_t recipe);
@@ -107,7 +107,7 @@ class Materializer {
   bool undo(Workspace& w, const capture::Effect& effect, PyObject* displaced) const;
 
   const capture::Region& region_;
-  const GuardProgram& guards_;
+  const guards::GuardProgram& guards_;
   const runtime::Plan& plan_;
   std::size_t recipe_count_, root_count_ = 0;
   bool measures_ = false;
@@ -120,4 +120,4 @@ class Materializer {
   std::vector<uint8_t> visited_, filled_, is_late_, fill_late_;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -9,10 +9,11 @@
 #include "capture/python_names.h"
 #include "ext/library_calls/library_call.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 using capture::Wrap;
 using graph::Op;
+using library_calls::LibraryCall;
 
 namespace {
 
@@ -88,8 +89,8 @@ double access_time(const graph::Graph& graph, const graph::Node& node) {
 }
 
 bool is_native(const graph::Graph& graph, const LibraryCall& call, const graph::Node& node) {
-  return call.native &&
-         (call.native->kind != NativeCall::Find || elements(graph, node.inputs[call.native->array]) <= kMostFound);
+  return call.native && (call.native->kind != library_calls::NativeCall::Find ||
+                         elements(graph, node.inputs[call.native->array]) <= library_calls::kMostFound);
 }
 
 }  // namespace
@@ -100,10 +101,10 @@ bool is_profitable(const capture::Region& region, bool asks) {
   bool calls = asks, unknown = has_tensors(region);
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
-    const LibraryCall* call = node.op == Op::LibraryCall ? library_call_at(node.index()) : nullptr;
+    const LibraryCall* call = node.op == Op::LibraryCall ? library_calls::library_call_at(node.index()) : nullptr;
     if (graph::def(node.op).cls == graph::OpClass::LibraryCall &&
         (node.op != Op::LibraryCall || (call && is_native(graph, *call, node)))) {
-      const bool scan = call && call->native->kind == NativeCall::Scan;
+      const bool scan = call && call->native->kind == library_calls::NativeCall::Scan;
       saved += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
     } else if (call) {
       calls = true;
@@ -217,4 +218,4 @@ double least_bytecode_time(const capture::Region& region) {
   return unknown ? 0 : time;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

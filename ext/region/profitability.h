@@ -3,7 +3,7 @@
 
 #include "capture/region.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 /// Does a run take less time than the bytecode, which calls the same functions with the arrays at hand? `region`: its
 /// graph is optimized; `asks`: SciPy's error state is looked at before each run, for loops that are SciPy's own. Only
@@ -33,4 +33,4 @@ double worth(const capture::Region& region, double runs);
 /// told.
 double least_bytecode_time(const capture::Region& region);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -8,7 +8,7 @@
 
 #include "ext/library_calls/custom_op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 using capture::HeldRef;
 using capture::Ref;
@@ -77,7 +77,8 @@ void References::weaken(std::function<void()> on_broken) {
     const bool for_ever =
         PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
     // A run calls custom operators: it must not lose one on the way.
-    if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !is_custom_op(object)) ++counts[object];
+    if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !library_calls::is_custom_op(object))
+      ++counts[object];
   }
   if (counts.empty()) return;
   static PyMethodDef method = {"framejit_note_death", note_death, METH_O, nullptr};
@@ -114,4 +115,4 @@ PyObject* References::note_death(PyObject* capsule, PyObject* weakref) {
   Py_RETURN_NONE;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

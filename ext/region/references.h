@@ -8,7 +8,7 @@
 
 #include "capture/region.h"
 
-namespace framejit::ext {
+namespace framejit::ext::region {
 
 class References {
  public:
@@ -47,4 +47,4 @@ class References {
   bool broken_ = false;
 };
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::region

@@ -6,11 +6,12 @@
 #include "ext/module/control.h"
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::serialize {
 
 using capture::Effect;
 using capture::Recipe;
 using capture::Ref;
+using guards::LiveSlots;
 
 namespace {
 
@@ -18,7 +19,7 @@ PyObject* refuse(const std::string& why) { return PyErr_Format(PyExc_ValueError,
 
 class Exporter {
  public:
-  Exporter(const Entry& entry, const LiveSlots& live)
+  Exporter(const region::Entry& entry, const LiveSlots& live)
       : region_(entry.region()), graph_(*region_.graph), live_(live), text_(entry.graph_text()) {}
 
   /// {graph, inputs: [(object, source)], result, outputs: ((result of the graph, wrap), ...), calls: {index: record}}
@@ -65,7 +66,7 @@ class Exporter {
 
   bool add_inputs(PyObject* list) {
     for (const capture::Input& input : region_.inputs) {
-      PyObject* object = fetch_source(*input.source, live_);
+      PyObject* object = guards::fetch_source(*input.source, live_);
       Ref<> row = object ? Ref<>::steal(Py_BuildValue("(Os)", object, input.source->str().c_str())) : Ref<>();
       if (!row || PyList_Append(list, row.get()) < 0) return false;
     }
@@ -80,7 +81,7 @@ class Exporter {
     for (int64_t index : indices) {
       if (index < graph::kFirstRaisingLibraryCall)
         return refuse("a custom_op is called, which is Python code that a file does not hold"), false;
-      Ref<> record = library_call_record(index), key = Ref<>::steal(PyLong_FromLongLong(index));
+      Ref<> record = library_calls::library_call_record(index), key = Ref<>::steal(PyLong_FromLongLong(index));
       if (!record || !key || PyDict_SetItem(dict, key.get(), record.get()) < 0) return false;
     }
     return true;
@@ -103,7 +104,7 @@ class Exporter {
       }
       case Recipe::Kind::Constant: return Ref<>::steal(Py_BuildValue("(sO)", "value", r.object.get()));
       case Recipe::Kind::Fetch: {
-        PyObject* object = fetch_source(*r.source, live_);
+        PyObject* object = guards::fetch_source(*r.source, live_);
         return object ? Ref<>::steal(Py_BuildValue("(sO)", "fetch", object)) : Ref<>();
       }
       case Recipe::Kind::Int:
@@ -143,19 +144,20 @@ class Exporter {
 };
 
 PyObject* function_export(PyObject* self, PyObject* args) {
-  auto* f = reinterpret_cast<FunctionObject*>(self);
-  std::vector<PyObject*> slots(static_cast<std::size_t>(argument_slots(f->state->code())));
-  BoundExtras extras;
-  if (!bind_arguments(f->function, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args), nullptr, slots.data(), extras))
+  auto* f = reinterpret_cast<dispatch::FunctionObject*>(self);
+  std::vector<PyObject*> slots(static_cast<std::size_t>(module::argument_slots(f->state->code())));
+  module::BoundExtras extras;
+  if (!module::bind_arguments(f->function, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args), nullptr, slots.data(),
+                              extras))
     return PyErr_Format(PyExc_TypeError, "For 'export', the inputs are not those of the function.");
-  if (is_disabled(f->state->code()))
+  if (module::is_disabled(f->state->code()))
     return PyErr_Format(PyExc_RuntimeError, "For 'export', compilation must not be switched off.");
-  const std::shared_ptr<CodeState> state = f->state;
+  const std::shared_ptr<dispatch::CodeState> state = f->state;
   try {
     if (!state->precompile_whole(f->function, slots.data())) return nullptr;
     const LiveSlots live{slots.data(), static_cast<int>(slots.size()), nullptr, 0,
                          reinterpret_cast<PyObject*>(f->function)};
-    const std::shared_ptr<Entry> entry = state->entry_of_call(live);
+    const std::shared_ptr<region::Entry> entry = state->entry_of_call(live);
     if (!entry) return refuse("the function computes nothing from arrays, or nothing that is compiled");
     return Exporter(*entry, live).run();
   } catch (const std::exception& error) {
@@ -166,8 +168,8 @@ PyObject* function_export(PyObject* self, PyObject* args) {
 PyMethodDef method = {"_export", function_export, METH_VARARGS,
                       "_export(*args)\n--\n\nThe one graph of such a call, for framejit.export."};
 
-const ModulePart part(45, [](PyObject*) {
-  PyTypeObject* type = function_type();
+const module::ModulePart part(45, [](PyObject*) {
+  PyTypeObject* type = dispatch::function_type();
   const Ref<> descriptor = Ref<>::steal(PyDescr_NewMethod(type, &method));
   if (!descriptor || PyDict_SetItemString(type->tp_dict, method.ml_name, descriptor.get()) < 0) return false;
   PyType_Modified(type);
@@ -176,4 +178,4 @@ const ModulePart part(45, [](PyObject*) {
 
 }  // namespace
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::serialize

@@ -20,8 +20,10 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 
-namespace framejit::ext {
+namespace framejit::ext::serialize {
 
+using arrays::ArrayLayout;
+using arrays::as_ndarray;
 using capture::break_at;
 using capture::BreakId;
 using capture::Captured;
@@ -75,7 +77,7 @@ std::string settle(Graph& graph, PyObject* calls) {
     const int64_t index = known ? PyLong_AsLongLong(known) : -1;
     std::vector<graph::Type> operands;
     for (ValueId input : node.inputs) operands.push_back(graph.type(input));
-    if (!library_call_fits(index, operands, node.type)) wrong = "a library call that is not known";
+    if (!library_calls::library_call_fits(index, operands, node.type)) wrong = "a library call that is not known";
     for (auto& [key, value] : node.attrs)
       if (key == graph::AttrKey::Index) value = index;
   });
@@ -146,10 +148,10 @@ void loaded_dealloc(PyObject* self) {
 
 /// An array with the memory of the argument, or a copy that lies as the param does. Null with an exception set.
 Ref<> as_operand(PyObject* arg, const graph::Type& type) {
-  Ref<> array = Ref<>::share(is_tensor(arg) ? tensor_array(arg) : arg);
+  Ref<> array = Ref<>::share(arrays::is_tensor(arg) ? arrays::tensor_array(arg) : arg);
   if (!PyArray_CheckExact(array.get())) return PyErr_SetString(PyExc_TypeError, "arrays are needed"), Ref<>();
   PyArrayObject* given = as_ndarray(array.get());
-  bool fits = dtype_of(PyArray_DESCR(given)) == type.dtype && PyArray_NDIM(given) == type.rank(),
+  bool fits = arrays::dtype_of(PyArray_DESCR(given)) == type.dtype && PyArray_NDIM(given) == type.rank(),
        lies = PyArray_ISALIGNED(given);
   for (int i = 0; fits && i < type.rank(); ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -158,23 +160,23 @@ Ref<> as_operand(PyObject* arg, const graph::Type& type) {
   }
   if (!fits) return PyErr_Format(PyExc_ValueError, "an argument is not %s", graph::str(type).c_str()), Ref<>();
   if (lies) return array;
-  Ref<> copy = Ref<>::steal(new_array(ArrayLayout::make(type), {}));
+  Ref<> copy = Ref<>::steal(arrays::new_array(ArrayLayout::make(type), {}));
   if (!copy || PyArray_CopyInto(as_ndarray(copy.get()), given) < 0) return {};
   return copy;
 }
 
 PyObject* as_output(Wrap wrap, Ref<> array) {
   if (!array || wrap == Wrap::NdArray) return array.release();
-  if (wrap == Wrap::Tensor) return tensor_from_result(array.release());
+  if (wrap == Wrap::Tensor) return arrays::tensor_from_result(array.release());
   char* data = PyArray_BYTES(as_ndarray(array.get()));
   if (wrap == Wrap::NumpyScalar) return PyArray_Scalar(data, PyArray_DESCR(as_ndarray(array.get())), nullptr);
   if (wrap == Wrap::PyFloat) return PyFloat_FromDouble(*reinterpret_cast<const double*>(data));
-  return python_number(wrap, data);
+  return arrays::python_number(wrap, data);
 }
 
 const runtime::Plan* plan_of(Loaded& loaded) {
   if (loaded.plan) return loaded.plan.get();
-  CompileOptions options;
+  region::CompileOptions options;
   options.ignore_fp_flags = true;
   auto compiled = compile(*loaded.optimized, options);
   if (!compiled)
@@ -184,10 +186,11 @@ const runtime::Plan* plan_of(Loaded& loaded) {
 }
 
 PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
-  if (tape_hook) {
+  if (module::tape_hook) {
     std::vector<PyObject*> all{self};
     all.insert(all.end(), &PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + PyTuple_GET_SIZE(args));
-    if (PyObject * taped; on_tape("LoadedGraph", all.data(), static_cast<Py_ssize_t>(all.size()), taped)) return taped;
+    if (PyObject * taped; module::on_tape("LoadedGraph", all.data(), static_cast<Py_ssize_t>(all.size()), taped))
+      return taped;
   }
   Loaded& loaded = *reinterpret_cast<LoadedObject*>(self)->loaded;
   const std::vector<ValueId>& params = loaded.graph.params();
@@ -206,12 +209,12 @@ PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
   }
   for (ValueId root : plan->program().result_roots) {
     Ref<>& array = arrays[index(root)];
-    array = Ref<>::steal(new_array(ArrayLayout::make(graph.type(root)), {}));
+    array = Ref<>::steal(arrays::new_array(ArrayLayout::make(graph.type(root)), {}));
     if (!array) return nullptr;
     memory.push_back(PyArray_BYTES(as_ndarray(array.get())));
   }
   runtime::RunResult run;
-  if (plan->cost({}) < kReleaseAbove) {
+  if (plan->cost({}) < region::kReleaseAbove) {
     run = plan->run(given, memory, {});
   } else {
     PyThreadState* state = PyEval_SaveThread();
@@ -230,9 +233,9 @@ PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
     const ValueId v = graph.results()[loaded.outputs[i].result], root = graph.root(v);
     Ref<> array = arrays[index(root)];
     if (v != root)
-      array = Ref<>::steal(new_view(ArrayLayout::make(graph.type(v)),
-                                    PyArray_BYTES(as_ndarray(array.get())) + graph.type(v).offset.value(), array.get(),
-                                    {}));
+      array = Ref<>::steal(arrays::new_view(ArrayLayout::make(graph.type(v)),
+                                            PyArray_BYTES(as_ndarray(array.get())) + graph.type(v).offset.value(),
+                                            array.get(), {}));
     else if (taken[index(v)])  // two results are two objects
       array = Ref<>::steal(PyArray_NewCopy(as_ndarray(array.get()), NPY_KEEPORDER));
     taken[index(v)] = true;
@@ -283,11 +286,11 @@ PyType_Spec spec = {"framejit._core.LoadedGraph", sizeof(LoadedObject), 0,
 /// _library_call(index): see library_call_record().
 PyObject* library_call_of_index(PyObject*, PyObject* index) {
   const long long number = PyLong_AsLongLong(index);
-  return PyErr_Occurred() ? nullptr : library_call_record(number).release();
+  return PyErr_Occurred() ? nullptr : library_calls::library_call_record(number).release();
 }
 
 PyObject* library_call_index(PyObject*, PyObject* record) {
-  const std::optional<int64_t> index = library_call_from_record(record);
+  const std::optional<int64_t> index = library_calls::library_call_from_record(record);
   return index ? PyLong_FromLongLong(*index) : nullptr;
 }
 
@@ -323,7 +326,7 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   return session.tuple(std::move(items));
 }
 
-class LoadedGraphFrontend final : public FunctionFrontend {
+class LoadedGraphFrontend final : public frontends::FunctionFrontend {
  public:
   std::string_view name() const override { return "loaded graphs"; }
   bool knows(PyObject* callable) const override { return Py_IS_TYPE(callable, the_type); }
@@ -333,13 +336,13 @@ class LoadedGraphFrontend final : public FunctionFrontend {
   }
 };
 
-const ModulePart part(45, [](PyObject* module) {
+const module::ModulePart part(45, [](PyObject* module) {
   the_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  add_frontend(std::make_unique<LoadedGraphFrontend>());
+  frontends::add_frontend(std::make_unique<LoadedGraphFrontend>());
   return the_type && PyModule_AddObjectRef(module, "LoadedGraph", reinterpret_cast<PyObject*>(the_type)) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;
 });
 
 }  // namespace
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::serialize

@@ -13,8 +13,12 @@
 #include "ext/module/tape_hook.h"
 #include "ext/tensor/tensor_operators.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
+using arrays::is_tensor;
+using arrays::tensor_array;
+using arrays::tensor_type;
+using arrays::TensorObject;
 using capture::Once;
 using capture::Ref;
 using graph::DType;
@@ -29,7 +33,7 @@ constexpr std::array<int, graph::kDTypeCount> kTypeNumbers = {
     NPY_BOOL,   NPY_INT8, NPY_INT16, NPY_INT32,   NPY_INT64,   NPY_UINT8,     NPY_UINT16,    NPY_UINT32,
     NPY_UINT64, NPY_HALF, -1,        NPY_FLOAT32, NPY_FLOAT64, NPY_COMPLEX64, NPY_COMPLEX128};
 
-PyArrayObject* array_of(PyObject* tensor) { return as_ndarray(tensor_array(tensor)); }
+PyArrayObject* array_of(PyObject* tensor) { return arrays::as_ndarray(tensor_array(tensor)); }
 
 PyObject* package_attribute(const char* module, const char* name) {
   Ref<> imported = Ref<>::steal(PyImport_ImportModule(module));
@@ -62,8 +66,8 @@ PyObject* unary(PyObject* self) {
 }
 
 PyObject* positive(PyObject* self) {
-  if (PyObject * taped; on_tape("positive", &self, 1, taped)) return taped;
-  return tensor_from_result(PyArray_NewCopy(array_of(self), NPY_CORDER));
+  if (PyObject * taped; module::on_tape("positive", &self, 1, taped)) return taped;
+  return arrays::tensor_from_result(PyArray_NewCopy(array_of(self), NPY_CORDER));
 }
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
@@ -132,9 +136,9 @@ PyObject* plain_key(PyObject* key) {
 
 PyObject* get_item(PyObject* self, PyObject* key) {
   PyObject* both[] = {self, key};
-  if (PyObject * taped; on_tape("getitem", both, 2, taped)) return taped;
+  if (PyObject * taped; module::on_tape("getitem", both, 2, taped)) return taped;
   Ref<> plain = Ref<>::steal(plain_key(key));
-  return plain ? tensor_from_result(PyObject_GetItem(tensor_array(self), plain.get())) : nullptr;
+  return plain ? arrays::tensor_from_result(PyObject_GetItem(tensor_array(self), plain.get())) : nullptr;
 }
 
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
@@ -147,7 +151,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     return -1;
   }
   PyObject* all[] = {self, key, value};
-  if (PyObject * taped; on_tape("setitem", all, 3, taped)) {
+  if (PyObject * taped; module::on_tape("setitem", all, 3, taped)) {
     Py_XDECREF(taped);
     return taped ? 0 : -1;
   }
@@ -166,7 +170,7 @@ PyObject* array_protocol(PyObject* self, PyObject* args, PyObject* keywords) {
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO", const_cast<char**>(names), &dtype, &copy)) return nullptr;
   Ref<> view = Ref<>::steal(asnumpy(self, nullptr));
   if (!view || (dtype == Py_None && copy != Py_True)) return view.release();
-  if (dtype == Py_None) return PyArray_NewCopy(as_ndarray(view.get()), NPY_CORDER);
+  if (dtype == Py_None) return PyArray_NewCopy(arrays::as_ndarray(view.get()), NPY_CORDER);
   Ref<> method = Ref<>::steal(PyObject_GetAttrString(view.get(), "astype"));
   Ref<> given = Ref<>::steal(PyTuple_Pack(1, dtype));
   Ref<> options = Ref<>::steal(Py_BuildValue("{s:O}", "copy", copy == Py_True ? Py_True : Py_False));
@@ -242,17 +246,17 @@ PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObjec
 // --- Life -----------------------------------------------------------------------------------------------------------
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  if (tape_hook && type == tensor_type()) {
+  if (module::tape_hook && type == tensor_type()) {
     PyObject* both[] = {args, keywords ? keywords : Py_None};
-    if (PyObject * taped; on_tape("Tensor", both, 2, taped)) return taped;
+    if (PyObject * taped; module::on_tape("Tensor", both, 2, taped)) return taped;
   }
   static constinit Once once;
   PyObject* as_contiguous = package_function(once, python_names::kTensor, "as_array");
   if (!as_contiguous) return nullptr;
-  const UseFramejitAllocator memory;
+  const arrays::UseFramejitAllocator memory;
   PyObject* array = PyObject_Call(as_contiguous, args, keywords);
   if (!array || is_tensor(array)) return array;  // a Tensor: one that only says what shapes there will be
-  return new_tensor(type, array);
+  return arrays::new_tensor(type, array);
 }
 
 PyObject* repr(PyObject* self) {
@@ -282,7 +286,7 @@ PyObject* to_index(PyObject* o) { return PyNumber_Index(o); }
 #define FRAMEJIT_SLOT(name, function) {name, reinterpret_cast<void*>(function)}
 PyType_Slot slots[] = {
     FRAMEJIT_SLOT(Py_tp_new, make),
-    FRAMEJIT_SLOT(Py_tp_dealloc, free_tensor),
+    FRAMEJIT_SLOT(Py_tp_dealloc, arrays::free_tensor),
     FRAMEJIT_SLOT(Py_tp_repr, repr),
     FRAMEJIT_SLOT(Py_tp_str, str),
     FRAMEJIT_SLOT(Py_tp_hash, hash_by_identity),
@@ -362,10 +366,10 @@ PyMethodDef functions[] = {{"_set_parameter_type", set_parameter_type, METH_O, n
 bool init(PyObject* module) {
   PyObject* type = PyType_FromSpec(&spec);
   if (!type) return false;
-  set_tensor_type(reinterpret_cast<PyTypeObject*>(type));
+  arrays::set_tensor_type(reinterpret_cast<PyTypeObject*>(type));
   return PyModule_AddObjectRef(module, "Tensor", type) == 0 && PyModule_AddFunctions(module, functions) == 0;
 }
-const ModulePart part(40, init);
+const module::ModulePart part(40, init);
 
 }  // namespace
 
@@ -425,4 +429,4 @@ std::optional<DType> dtype_from_argument(PyObject* argument) {
   return dtype;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

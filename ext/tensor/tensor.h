@@ -6,7 +6,7 @@
 #include "ext/arrays/tensor_object.h"
 #include "graph/dtype.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 /// A type whose objects are Tensors to capture: Tensor and Parameter, not what users derive from them.
 bool is_captured_tensor_type(PyTypeObject* type);
@@ -21,4 +21,4 @@ PyObject* tensor_dtype_object(graph::DType dtype);
 /// The dtype that an argument names: framejit's, NumPy's, a Python type. Nothing with TypeError set.
 std::optional<graph::DType> dtype_from_argument(PyObject* argument);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

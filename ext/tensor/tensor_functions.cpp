@@ -16,8 +16,10 @@
 #include "ext/tensor/tensor_matmul.h"
 #include "ext/tensor/tensor_operators.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
+using arrays::as_ndarray;
+using arrays::tensor_array;
 using capture::Ref;
 using graph::DType;
 
@@ -27,7 +29,7 @@ Ref<> converted(PyObject* object, DType dtype) {
   PyArray_Descr* descr = tensor_descr(dtype);
   if (!descr) return {};
   Py_INCREF(descr);
-  if (!is_tensor(object))
+  if (!arrays::is_tensor(object))
     return Ref<>::steal(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST | NPY_ARRAY_CARRAY, nullptr));
   auto* array = reinterpret_cast<PyArrayObject*>(tensor_array(object));
   if (PyArray_TYPE(array) != descr->type_num) return Ref<>::steal(PyArray_CastToType(array, descr, 0));
@@ -37,13 +39,14 @@ Ref<> converted(PyObject* object, DType dtype) {
 
 /// `object`, or a Tensor made of it.
 Ref<> made_tensor(PyObject* object) {
-  return is_tensor(object) ? Ref<>::share(object)
-                           : Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), object));
+  return arrays::is_tensor(object)
+             ? Ref<>::share(object)
+             : Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(arrays::tensor_type()), object));
 }
 
 /// array(x, dtype=None): the ndarray of a Tensor, not to be written; of what is no Tensor, that of a Tensor made of it.
 PyObject* array(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject * taped; on_tape("_array", args, count, taped)) return taped;
+  if (PyObject * taped; module::on_tape("_array", args, count, taped)) return taped;
   if (count < 1 || count > 2) {
     PyErr_SetString(PyExc_TypeError, "array(x, dtype=None)");
     return nullptr;
@@ -57,7 +60,7 @@ PyObject* array(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// arrays(*xs): ndarrays of the dtype that Tensors and numbers are promoted to.
 PyObject* arrays(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject * taped; on_tape("_arrays", args, count, taped)) return taped;
+  if (PyObject * taped; module::on_tape("_arrays", args, count, taped)) return taped;
   std::vector<Ref<>> operands;
   std::vector<Promoted> given;
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -81,11 +84,11 @@ PyObject* arrays(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// tensor(array): a Tensor with memory of its own. The array is taken over where nothing else refers to it.
 PyObject* tensor(PyObject*, PyObject* object) {
-  if (PyObject * taped; on_tape("_tensor", &object, 1, taped)) return taped;
+  if (PyObject * taped; module::on_tape("_tensor", &object, 1, taped)) return taped;
   const bool sole = PyArray_CheckExact(object) && capture::is_sole_argument(object) &&
                     PyArray_CHKFLAGS(reinterpret_cast<PyArrayObject*>(object), NPY_ARRAY_OWNDATA) &&
                     PyArray_ISCARRAY(reinterpret_cast<PyArrayObject*>(object));
-  return sole ? tensor_from_array(Py_NewRef(object)) : tensor_from_result(Py_NewRef(object));
+  return sole ? arrays::tensor_from_array(Py_NewRef(object)) : arrays::tensor_from_result(Py_NewRef(object));
 }
 
 /// shared(array): a Tensor over the memory of a C-contiguous ndarray.
@@ -99,7 +102,7 @@ PyObject* shared(PyObject*, PyObject* object) {
     return nullptr;
   }
   PyObject* view = PyArray_View(reinterpret_cast<PyArrayObject*>(object), nullptr, &PyArray_Type);
-  return view ? tensor_from_array(view) : nullptr;
+  return view ? arrays::tensor_from_array(view) : nullptr;
 }
 
 /// dtype(d): NumPy's for framejit's; None for None.
@@ -136,7 +139,7 @@ PyObject* in_core_dtype(PyObject* const* args, Py_ssize_t count, bool attention,
 
 /// convolve(image, weights, groups, stride, before, after, dilation, ...): graph::Window, then an ndarray.
 PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject * taped; on_tape("_convolve", args, count, taped)) return taped;
+  if (PyObject * taped; module::on_tape("_convolve", args, count, taped)) return taped;
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 2; i < count; ++i) {
     numbers.push_back(PyLong_AsLongLong(args[i]));
@@ -156,7 +159,7 @@ PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// matmul(a, b): the product of two ndarrays, by the core where it applies.
 PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject * taped; on_tape("_matmul", args, count, taped)) return taped;
+  if (PyObject * taped; module::on_tape("_matmul", args, count, taped)) return taped;
   if (count != 2 || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "matmul(a, b)");
     return nullptr;
@@ -168,7 +171,7 @@ PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
 /// windows(image, size, stride, dilation, ...): a view [..., places ..., window ...] of the last axes. Windows lie
 /// within the image.
 PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject * taped; on_tape("_windows", args, count, taped)) return taped;
+  if (PyObject * taped; module::on_tape("_windows", args, count, taped)) return taped;
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 1; i < count; ++i) {
     numbers.push_back(PyLong_AsLongLong(args[i]));
@@ -209,7 +212,7 @@ PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
 /// attend(q, k, v, scale, mask, causal, probability, state): an ndarray; see graph::GraphBuilder::attention. Nothing is
 /// dropped where the state is None.
 PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject * taped; on_tape("_attend", args, count, taped)) return taped;
+  if (PyObject * taped; module::on_tape("_attend", args, count, taped)) return taped;
   bool given = count == 8 && (args[4] == Py_None || PyArray_Check(args[4]));
   for (Py_ssize_t i = 0; given && i < 3; ++i) given = PyArray_Check(args[i]);
   const double scale = given ? PyFloat_AsDouble(args[3]) : 0;
@@ -251,7 +254,7 @@ PyMethodDef functions[] = {{"_array", as_function(array), METH_FASTCALL, nullptr
                            {nullptr, nullptr, 0, nullptr}};
 
 bool init(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
-const ModulePart part(42, init);
+const module::ModulePart part(42, init);
 
 }  // namespace
 
@@ -293,4 +296,4 @@ std::optional<DType> promote_all(const std::vector<Promoted>& operands) {
   return all.dtype == DType::F64 ? DType::F32 : all.dtype;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

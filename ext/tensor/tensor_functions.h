@@ -8,7 +8,7 @@
 
 #include "ext/tensor/tensor_promotion.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 enum class TensorFunction : uint8_t {
   Array,     // array(x, dtype=None): the ndarray of a Tensor, converted; see array_dtype
@@ -33,4 +33,4 @@ std::optional<graph::DType> array_dtype(graph::DType own, PyObject* rule);
 /// Of any number of Tensors and numbers; numbers alone are int64, float32 and so on.
 std::optional<graph::DType> promote_all(const std::vector<Promoted>& operands);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

@@ -8,7 +8,7 @@
 #include "ext/region/compile.h"
 #include "graph/builder.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 using graph::DType;
 using graph::Op;
@@ -37,7 +37,7 @@ std::unique_ptr<runtime::Plan> make_plan(Op op, DType dtype, unsigned form) {
   graph::BuildResult result = builder.elementwise(op, params);
   if (!result) return nullptr;
   graph.set_results({*result});
-  Expected<Compiled, std::string> compiled = compile(graph, {});
+  Expected<region::Compiled, std::string> compiled = region::compile(graph, {});
   return compiled ? std::move(compiled->plan) : nullptr;
 }
 
@@ -69,7 +69,7 @@ bool run_kernel(Op op, DType dtype, std::span<const KernelOperand> operands, int
   const std::array<int64_t, 1> symbols = {count};
   const std::span<char* const> given(params.data(), operands.size());
   runtime::RunStatus status;
-  if (plan->cost(symbols) < kReleaseAbove) {
+  if (plan->cost(symbols) < region::kReleaseAbove) {
     status = plan->run(given, results, symbols).status;
   } else {
     PyThreadState* state = PyEval_SaveThread();
@@ -79,4 +79,4 @@ bool run_kernel(Op op, DType dtype, std::span<const KernelOperand> operands, int
   return status == runtime::RunStatus::Done;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

@@ -9,7 +9,7 @@
 #include "graph/dtype.h"
 #include "graph/op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 /// An operand as the kernels see it: `count` elements one after the other, or one for all.
 struct KernelOperand {
@@ -22,4 +22,4 @@ struct KernelOperand {
 /// then.
 bool run_kernel(graph::Op op, graph::DType dtype, std::span<const KernelOperand> operands, int64_t count, char* out);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

@@ -18,9 +18,10 @@
 #include "runtime/fp_state.h"
 #include "runtime/narrow.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 using capture::Ref;
+using module::target_cpu;
 
 namespace {
 
@@ -161,7 +162,7 @@ bool run(const NarrowProductPlan& plan, PyArrayObject* a, PyArrayObject* b, PyAr
 Ref<> new_result(graph::DType dtype, int number, int rank, npy_intp* shape) {
   const bool empty = std::find(shape, shape + rank, 0) != shape + rank;
   return Ref<>::steal(empty || dtype == graph::DType::BF16 ? PyArray_SimpleNew(rank, shape, number)
-                                                           : new_c_array(dtype, rank, shape));
+                                                           : arrays::new_c_array(dtype, rank, shape));
 }
 
 /// The product in a wider dtype, rounded or truncated.
@@ -373,4 +374,4 @@ PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyO
   return ran ? out.release() : nullptr;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

@@ -10,7 +10,7 @@
 #include "codegen/matmul.h"
 #include "graph/graph.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 /// The dtype in which a core multiplies matrices of `dtype`; bfloat16 and narrow integers are rounded and truncated
 /// from it. Nothing for other dtypes.
@@ -25,10 +25,6 @@ constexpr std::optional<graph::DType> matmul_dtype(graph::DType dtype) {
 /// a @ b as a new C-contiguous ndarray, for ndarrays of one dtype with any strides. Null without an exception where
 /// the core does not apply (shapes that do not fit, another dtype, a processor without AVX2): NumPy's product is next.
 PyObject* core_matmul(PyObject* a, PyObject* b);
-
-/// The product of arrays of one integer dtype, truncated to it. order: as GraphBuilder::matmul.
-capture::Captured<graph::ValueId> integer_product(capture::Session& session, graph::ValueId a, graph::ValueId b,
-                                                  char order);
 
 /// The dtype in which a core computes what operands of `dtype` give, rounded to theirs at the end: float16 and bfloat16
 /// in float32; for a convolution integers in float64. Nothing for other dtypes.
@@ -52,4 +48,4 @@ struct CoreDropped {
 PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyObject* mask, graph::Causal causal,
                          std::optional<CoreDropped> dropped);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

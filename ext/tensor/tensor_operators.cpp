@@ -19,15 +19,19 @@
 #include "ext/tensor/tensor_kernels.h"
 #include "ext/tensor/tensor_matmul.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
+using arrays::is_tensor;
+using arrays::tensor_array;
+using arrays::tensor_from_array;
+using arrays::tensor_type;
 using capture::Ref;
 using graph::DType;
 using graph::Op;
 
 namespace {
 
-PyArrayObject* array_of(PyObject* tensor) { return as_ndarray(tensor_array(tensor)); }
+PyArrayObject* array_of(PyObject* tensor) { return arrays::as_ndarray(tensor_array(tensor)); }
 
 PyObject* promotion_error(Op op, DType a, DType b) {
   PyErr_Format(PyExc_TypeError, "For '%s', implicit conversion between %s and %s is not supported.",
@@ -45,7 +49,7 @@ bool fill_number(PyObject* number, DType dtype, graph::Scalar& bits) {
     else std::memcpy(&bits.lo, &narrow, sizeof narrow);
     return dtype == DType::F64 || std::isfinite(narrow) || !std::isfinite(value);
   }
-  std::optional<graph::Scalar> packed = pack(number, dtype);
+  std::optional<graph::Scalar> packed = arrays::pack(number, dtype);
   if (packed) bits = *packed;
   return packed.has_value();
 }
@@ -63,7 +67,7 @@ bool kernel_operand(PyObject* operand, DType dtype, graph::Scalar& number, Kerne
 
 /// The result of a kernel, or null with or without an exception set: then NumPy is asked.
 PyObject* by_kernel(Op op, DType dtype, std::span<PyObject* const> operands) {
-  if (!descr_of(dtype)) return nullptr;
+  if (!arrays::descr_of(dtype)) return nullptr;
   std::optional<Op> node = graph_operator(op, dtype);
   if (!node) return nullptr;
   std::array<graph::Scalar, 2> numbers;
@@ -81,9 +85,11 @@ PyObject* by_kernel(Op op, DType dtype, std::span<PyObject* const> operands) {
   const int64_t count = shape ? PyArray_SIZE(shape) : 1;
   if (count == 0) return nullptr;
   const DType result = *graph::result_dtype(*node, dtype);
-  Ref<> out = Ref<>::steal(new_c_array(result, shape ? PyArray_NDIM(shape) : 0, shape ? PyArray_DIMS(shape) : nullptr));
+  Ref<> out =
+      Ref<>::steal(arrays::new_c_array(result, shape ? PyArray_NDIM(shape) : 0, shape ? PyArray_DIMS(shape) : nullptr));
   if (!out) return nullptr;
-  if (!run_kernel(*node, dtype, std::span(given.data(), operands.size()), count, PyArray_BYTES(as_ndarray(out.get()))))
+  if (!run_kernel(*node, dtype, std::span(given.data(), operands.size()), count,
+                  PyArray_BYTES(arrays::as_ndarray(out.get()))))
     return nullptr;
   return tensor_from_array(out.release());
 }
@@ -115,13 +121,13 @@ Ref<> operand_array(PyObject* operand, DType dtype) {
 /// The ufunc of an operator's row; SciPy is imported for its own. Null with an exception set where there is none.
 /// Borrowed.
 PyObject* numpy_ufunc(Op op) {
-  static PyObject* matmul = PyObject_GetAttrString(numpy_module(), "matmul");
+  static PyObject* matmul = PyObject_GetAttrString(arrays::numpy_module(), "matmul");
   if (op == Op::MatMul) return matmul;
-  PyUFuncObject* ufunc = ufunc_of(op);
-  if (!ufunc && is_of_scipy(op)) {
+  PyUFuncObject* ufunc = arrays::ufunc_of(op);
+  if (!ufunc && arrays::is_of_scipy(op)) {
     Ref<> special = Ref<>::steal(PyImport_ImportModule("scipy.special"));
     if (!special) return nullptr;
-    ufunc = ufunc_of(op);
+    ufunc = arrays::ufunc_of(op);
   }
   if (!ufunc) PyErr_Format(PyExc_RuntimeError, "NumPy has no '%s'", std::string(graph::name_of(op)).c_str());
   return reinterpret_cast<PyObject*>(ufunc);
@@ -129,7 +135,7 @@ PyObject* numpy_ufunc(Op op) {
 
 PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
   std::array<Ref<>, 2> arrays;
-  const ScopedErrState quiet(0);
+  const arrays::ScopedErrState quiet(0);
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (!(arrays[i] = operand_array(operands[i], dtype))) return nullptr;
   if (op == Op::MatMul) {
@@ -138,7 +144,7 @@ PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
   }
   PyObject* ufunc = numpy_ufunc(op);
   if (!ufunc) return nullptr;
-  return tensor_from_result(PyObject_CallFunctionObjArgs(ufunc, arrays[0].get(), arrays[1].get(), nullptr));
+  return arrays::tensor_from_result(PyObject_CallFunctionObjArgs(ufunc, arrays[0].get(), arrays[1].get(), nullptr));
 }
 
 /// Tensors and numbers as they are, lists and tuples made Tensors. False for anything else, with or without an
@@ -179,7 +185,7 @@ Promoted promoted_of(PyObject* o) {
 
 PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
   PyObject* both[] = {a, b};
-  if (PyObject * taped; on_tape(graph::name_of(op).data(), both, 2, taped)) return taped;
+  if (PyObject * taped; module::on_tape(graph::name_of(op).data(), both, 2, taped)) return taped;
   Ref<> hold_a, hold_b;
   if (!acceptable(a, hold_a) || !acceptable(b, hold_b)) {
     if (PyErr_Occurred()) return nullptr;
@@ -195,7 +201,7 @@ PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
 }
 
 PyObject* apply_unary(Op op, PyObject* x) {
-  if (PyObject * taped; on_tape(graph::name_of(op).data(), &x, 1, taped)) return taped;
+  if (PyObject * taped; module::on_tape(graph::name_of(op).data(), &x, 1, taped)) return taped;
   Ref<> holder;
   if (!is_tensor(x)) {
     holder = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), x));
@@ -273,7 +279,7 @@ bool init(PyObject* module) {
   }
   return true;
 }
-const ModulePart part(41, init);
+const module::ModulePart part(41, init);
 
 }  // namespace
 
@@ -285,4 +291,4 @@ std::optional<Op> operator_of(PyObject* callable) {
   return static_cast<Op>(PyLong_AsLong(function->m_self));
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

@@ -8,7 +8,7 @@
 #include "ext/tensor/tensor_promotion.h"
 #include "graph/op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 /// Python's int, float, bool or complex, or a NumPy scalar: what is weak in promotion.
 bool is_number_operand(PyObject* object);
@@ -22,4 +22,4 @@ PyObject* apply_unary(graph::Op op, PyObject* x);
 /// The operator that a function of the module computes (framejit._core._op_exp ...), if it is one.
 std::optional<graph::Op> operator_of(PyObject* callable);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 using graph::DType;
 using graph::Op;
@@ -84,4 +84,4 @@ std::optional<Op> graph_operator(Op op, DType dtype) {
 
 DType sum_dtype(DType dtype) { return dtype == DType::Bool || graph::is_int(dtype) ? DType::I64 : dtype; }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

@@ -6,7 +6,7 @@
 #include "graph/dtype.h"
 #include "graph/op.h"
 
-namespace framejit::ext {
+namespace framejit::ext::tensor {
 
 /// What an operand is to promotion: a tensor of a dtype, or a Python number, which is weak inside its kind.
 struct Promoted {
@@ -30,4 +30,4 @@ std::optional<graph::Op> graph_operator(graph::Op op, graph::DType dtype);
 /// Of the sum and product of a tensor: integers and bools accumulate in int64.
 graph::DType sum_dtype(graph::DType dtype);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::tensor

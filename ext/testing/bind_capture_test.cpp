@@ -9,7 +9,7 @@
 #include "ext/module/module.h"
 #include "graph/text.h"
 
-namespace framejit::ext {
+namespace framejit::ext::testing {
 
 namespace {
 
@@ -137,7 +137,7 @@ Ref<> describe(const Region& region) {
 }
 
 Frontend* numpy_frontend() {
-  static Frontend* const frontend = make_numpy_frontend().release();
+  static Frontend* const frontend = frontends::make_numpy_frontend().release();
   return frontend;
 }
 
@@ -196,7 +196,7 @@ PyMethodDef methods[] = {{"_capture", reinterpret_cast<PyCFunction>(reinterpret_
                           METH_VARARGS | METH_KEYWORDS, "Executes a function symbolically; (region or None, breaks)."},
                          {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(60, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+const module::ModulePart part(60, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
-}  // namespace framejit::ext
+}  // namespace framejit::ext::testing

@@ -15,8 +15,18 @@
 #include "ext/module/module.h"
 #include "graph/text.h"
 
-namespace framejit::ext {
+namespace framejit::ext::testing {
 
+using capture::Break;
+using capture::BreakId;
+using capture::Captured;
+using capture::Ref;
+using capture::Session;
+using capture::Value;
+using capture::ValueKind;
+using capture::Wrap;
+using graph::DType;
+using graph::ValueId;
 namespace {
 
 struct Driver {
@@ -99,7 +109,7 @@ PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* names = nullptr;
   if (!PyArg_ParseTuple(args, "|O!", &PyTuple_Type, &names)) return nullptr;
   auto driver = std::make_unique<Driver>();
-  driver->frontend = make_numpy_frontend();
+  driver->frontend = frontends::make_numpy_frontend();
   if (!driver->frontend) return nullptr;
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
@@ -254,7 +264,7 @@ PyObject* session_describe(PyObject* self, PyObject* handle) {
   const graph::Graph& graph = driver.session->graph();
   if (value->kind == ValueKind::Int) return Py_BuildValue("(sL)", "int", graph.shapes().hint(value->dim));
   const graph::Type& type = graph.type(value->id);
-  const char* dtype = descr_of(type.dtype) ? scalar_type_of(type.dtype)->tp_name : "";
+  const char* dtype = arrays::descr_of(type.dtype) ? arrays::scalar_type_of(type.dtype)->tp_name : "";
   return Py_BuildValue("(ssNNn)", kWraps[static_cast<int>(value->wrap)], dtype, dims_tuple(graph, type.shape).release(),
                        dims_tuple(graph, type.strides).release(),
                        static_cast<Py_ssize_t>(graph::index(graph.root(value->id))));
@@ -305,7 +315,7 @@ PyType_Spec spec = {"framejit._core._FrontendSession", sizeof(FrontendSession), 
 
 /// The probes of the running NumPy, as a dict.
 PyObject* probe(PyObject*, PyObject*) {
-  const NumpyProbe& found = numpy_probe();
+  const arrays::NumpyProbe& found = arrays::numpy_probe();
   return Py_BuildValue("{sOsOsLsOsO}", "promotion_known", found.promotion_known ? Py_True : Py_False, "sums_known",
                        found.sums_known ? Py_True : Py_False, "pairwise_cut",
                        static_cast<long long>(found.pairwise_cut), "wide_power", found.wide_power ? Py_True : Py_False,
@@ -314,9 +324,10 @@ PyObject* probe(PyObject*, PyObject*) {
 
 /// errstate(flags) -> (all ignored?, buffer size).
 PyObject* errstate(PyObject*, PyObject* flags) {
-  ErrState state = ErrState::current();
+  arrays::ErrState state = arrays::ErrState::current();
   auto raised = static_cast<unsigned>(PyLong_AsUnsignedLong(flags));
-  return Py_BuildValue("(OL)", all_ignored(raised) ? Py_True : Py_False, static_cast<long long>(state.buffer_size()));
+  return Py_BuildValue("(OL)", arrays::all_ignored(raised) ? Py_True : Py_False,
+                       static_cast<long long>(state.buffer_size()));
 }
 
 /// loop(op, dtype, result) -> the address of NumPy's inner loop, 0 where there is none.
@@ -326,7 +337,7 @@ PyObject* loop(PyObject*, PyObject* args) {
   auto which = graph::op_from_name(op);
   auto from = graph::dtype_from_name(operand_type), to = graph::dtype_from_name(result_name);
   if (!which || !from || !to) return PyLong_FromLong(0);
-  return PyLong_FromVoidPtr(reinterpret_cast<void*>(numpy_loop(*which, *from, *to).function));
+  return PyLong_FromVoidPtr(reinterpret_cast<void*>(arrays::numpy_loop(*which, *from, *to).function));
 }
 
 PyMethodDef functions[] = {{"_numpy_probe", probe, METH_NOARGS, nullptr},
@@ -335,15 +346,15 @@ PyMethodDef functions[] = {{"_numpy_probe", probe, METH_NOARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 bool init(PyObject* module) {
-  if (!import_numpy() || PyModule_AddFunctions(module, functions) < 0) return false;
+  if (!arrays::import_numpy() || PyModule_AddFunctions(module, functions) < 0) return false;
   break_error = PyErr_NewException("framejit._core._FrontendBreak", PyExc_Exception, nullptr);
   Ref<> type = Ref<>::steal(PyType_FromSpec(&spec));
   return break_error && type && PyModule_AddObjectRef(module, "_FrontendBreak", break_error) == 0 &&
          PyModule_AddObjectRef(module, "_FrontendSession", type.get()) == 0;
 }
 
-ModulePart part(900, init);
+module::ModulePart part(900, init);
 
 }  // namespace
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::testing

@@ -8,7 +8,7 @@
 #include "capture/splice.h"
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::testing {
 
 namespace {
 
@@ -264,7 +264,7 @@ bool init(PyObject* module) {
   return PyModule_AddFunctions(module, methods) == 0 && PyModule_AddObjectRef(module, "_splice_null", null_mark()) == 0;
 }
 
-ModulePart part(90, init);
+module::ModulePart part(90, init);
 
 }  // namespace
-}  // namespace framejit::ext
+}  // namespace framejit::ext::testing

@@ -11,7 +11,7 @@
 #include "ext/module/module.h"
 #include "ext/testing/splice_mock.h"
 
-namespace framejit::ext {
+namespace framejit::ext::testing {
 
 namespace {
 
@@ -202,7 +202,7 @@ PyMethodDef methods[] = {
 
 bool init(PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; }
 
-ModulePart part(91, init);
+module::ModulePart part(91, init);
 
 }  // namespace
-}  // namespace framejit::ext
+}  // namespace framejit::ext::testing

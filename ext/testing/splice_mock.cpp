@@ -11,7 +11,7 @@
 #include "capture/py/cpython/facts.h"
 #include "capture/py/interpreter.h"
 
-namespace framejit::ext {
+namespace framejit::ext::testing {
 
 using namespace capture;
 
@@ -333,4 +333,4 @@ std::shared_ptr<SiteHandler> make_mock_handler(std::shared_ptr<const CodeView> v
   return std::make_shared<MockHandler>(std::move(view), seed, share, counters);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::testing

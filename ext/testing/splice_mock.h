@@ -7,7 +7,7 @@
 
 #include "capture/splice.h"
 
-namespace framejit::ext {
+namespace framejit::ext::testing {
 
 struct MockCounters {
   uint64_t asked = 0;         // questions of sites
@@ -20,4 +20,4 @@ struct MockCounters {
 std::shared_ptr<capture::SiteHandler> make_mock_handler(std::shared_ptr<const capture::CodeView> view, uint64_t seed,
                                                         unsigned share, MockCounters* counters);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::testing

@@ -5,7 +5,7 @@
 
 #include "ext/frontends/numpy/index.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using graph::Dim;
 using graph::Dims;
@@ -60,7 +60,7 @@ Captured<std::optional<DType>> dtype_argument(Value* value) {
     PyErr_Clear();
   }
   if (descr)
-    if (auto dtype = dtype_of(descr.get())) return dtype;
+    if (auto dtype = arrays::dtype_of(descr.get())) return dtype;
   return break_at(BreakId::UnsupportedArgument, "a dtype= that is not known or not compiled");
 }
 
@@ -139,4 +139,4 @@ Captured<std::vector<int64_t>> axes_argument(Session& session, Value* value, int
   return axes;
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 struct Call {
   Session& session;
@@ -57,7 +57,9 @@ bool is_array_attribute(std::string_view name);
 /// The arguments in the order of the signature; null where none was given. Breaks where they do not fit it.
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,
                                    std::size_t required);
-inline bool is_no_value(const Value* value) { return value->is_constant() && value->object.get() == no_value(); }
+inline bool is_no_value(const Value* value) {
+  return value->is_constant() && value->object.get() == arrays::no_value();
+}
 inline bool absent(const Value* value) { return !value || value->is_none() || is_no_value(value); }
 /// Breaks unless all of these arguments are absent or None.
 Captured<bool> none_given(std::initializer_list<Value*> values);
@@ -85,4 +87,4 @@ Value* complex_part(Session& session, Value* x, int64_t which);
 
 inline Value* fresh_array(Session& session, ValueId id) { return session.array(id, Wrap::NdArray); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

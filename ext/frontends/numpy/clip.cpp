@@ -4,13 +4,13 @@
 #include "ext/arrays/numpy_probe.h"
 #include "ext/frontends/numpy/ops.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 namespace {
 
 /// NumPy 2: a Python int that no element of an integer array can lie beyond is no bound.
 bool drops(const Operand& bound, DType dtype, bool low) {
-  if (!numpy_probe().clip_drops_bounds || !graph::is_int(dtype)) return false;
+  if (!arrays::numpy_probe().clip_drops_bounds || !graph::is_int(dtype)) return false;
   if (!bound.type.value || !PyLong_CheckExact(bound.type.value)) return false;
   int overflow = 0;
   long long value = PyLong_AsLongLongAndOverflow(bound.type.value, &overflow);
@@ -60,4 +60,4 @@ Captured<Value*> clip(Session& session, Value* value, Value* low, Value* high) {
   return apply_ufunc(session, Op::Clip, all);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -8,7 +8,7 @@
 #include "ext/frontends/numpy/index.h"
 #include "graph/layout.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using graph::Dim;
 using graph::Dims;
@@ -26,7 +26,7 @@ Captured<Dims> shape_of(Session& session, Value* value) {
 
 Captured<ValueId> known_number(Session& session, int number, DType dtype) {
   Ref<> object = Ref<>::steal(PyLong_FromLong(number));
-  std::optional<graph::Scalar> bits = object ? pack(object.get(), dtype) : std::nullopt;
+  std::optional<graph::Scalar> bits = object ? arrays::pack(object.get(), dtype) : std::nullopt;
   if (!bits) return break_at(BreakId::UnsupportedArgument, "a dtype= that the number does not fit");
   return session.builder().constant(dtype, *bits);
 }
@@ -298,13 +298,13 @@ Captured<bool> flatten(Value* value, std::size_t depth, Nested& into) {
 
 /// The dtype of a fresh array of arrays, or of numbers each of which has the dtype of an array of it.
 Captured<DType> common_dtype_of_arrays(std::span<const Operand> arrays) {
-  std::vector<OperandType> types;
+  std::vector<arrays::OperandType> types;
   for (const Operand& array : arrays) {
     types.push_back(array.type);
     types.back().scalar = types.back().literal = false;
     types.back().value = nullptr;
   }
-  return result_type(types);
+  return arrays::result_type(types);
 }
 
 /// np.array([a, b, c]) of numbers, NumPy scalars, sequences of them, or arrays of one shape: leaf by leaf.
@@ -376,8 +376,8 @@ bool is_in_order(Session& session, ValueId x, char order) {
 
 /// copy= of np.array. NumPy 1 takes False for "if needed".
 Captured<CopyMode> copy_argument(Session& session, Value* value) {
-  if (value && value->is_none() && numpy_version().major >= 2) return CopyMode::IfNeeded;
-  static PyObject* const modes = PyObject_GetAttrString(numpy_module(), "_CopyMode");
+  if (value && value->is_none() && arrays::numpy_version().major >= 2) return CopyMode::IfNeeded;
+  static PyObject* const modes = PyObject_GetAttrString(arrays::numpy_module(), "_CopyMode");
   static PyObject* const members[] = {modes ? PyObject_GetAttrString(modes, "NEVER") : nullptr,
                                       modes ? PyObject_GetAttrString(modes, "ALWAYS") : nullptr,
                                       modes ? PyObject_GetAttrString(modes, "IF_NEEDED") : nullptr};
@@ -392,7 +392,7 @@ Captured<CopyMode> copy_argument(Session& session, Value* value) {
     return static_cast<CopyMode>(i);
   }
   FRAMEJIT_TRY(copy, flag_argument(value, true));
-  return copy ? CopyMode::Always : numpy_version().major < 2 ? CopyMode::IfNeeded : CopyMode::Never;
+  return copy ? CopyMode::Always : arrays::numpy_version().major < 2 ? CopyMode::IfNeeded : CopyMode::Never;
 }
 
 Captured<Value*> call_array(const Call& call) {
@@ -429,9 +429,9 @@ Captured<Value*> call_array(const Call& call) {
       return break_at(BreakId::UnsupportedArgument, "np.array of an array that is not contiguous, with more axes");
     Dims shape = type.shape, strides = type.strides;
     shape.insert(shape.begin(), missing, Dim(1));
-    strides.insert(
-        strides.begin(), missing,
-        numpy_probe().wide_new_axes ? type.size() * Dim(graph::size_of(type.dtype)) : Dim(graph::size_of(type.dtype)));
+    strides.insert(strides.begin(), missing,
+                   arrays::numpy_probe().wide_new_axes ? type.size() * Dim(graph::size_of(type.dtype))
+                                                       : Dim(graph::size_of(type.dtype)));
     if (missing)
       made = fresh_array(call.session, call.session.builder().view(made->id, std::move(shape), std::move(strides), 0));
   }
@@ -504,7 +504,7 @@ Captured<Value*> method_astype(const Call& call) {
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   if (!dtype || v[1]->is_none()) return break_at(BreakId::UnsupportedArgument, "astype(None)");
   FRAMEJIT_TRY(x, operand(call.session, v[0]));
-  if (!PyArray_CanCastTypeTo(descr_of(x.type.dtype), descr_of(*dtype), casting))
+  if (!PyArray_CanCastTypeTo(arrays::descr_of(x.type.dtype), arrays::descr_of(*dtype), casting))
     return break_at(BreakId::WouldRaise, "astype() between dtypes of different kinds");
   if (x.type.dtype == *dtype && !copy) return x.value;
   FRAMEJIT_TRY(id, convert(call.session, x, *dtype));
@@ -541,4 +541,4 @@ Captured<Value*> array_of_items(Session& session, Value* sequence) {
 std::span<const FunctionRow> creation_functions() { return kFunctions; }
 std::span<const FunctionRow> creation_methods() { return kMethods; }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -5,7 +5,10 @@
 #include "ext/frontends/numpy/index.h"
 #include "ext/frontends/numpy/library_call_capture.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
+
+using arrays::descr_of;
+using arrays::numpy_version;
 
 namespace {
 
@@ -90,7 +93,7 @@ Captured<Value*> call_ufunc(const Call& call) {
     return break_at(BreakId::UnsupportedArgument, "a ufunc with where=");
   const std::size_t first = call.session.graph().value_count();
   auto mark = [&] {
-    if (ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
+    if (arrays::ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
   };
   if (out && is_odd_place(call.session, call.op, out->id, call.args.first(operands)))
     return break_at(BreakId::OverlappingMemory, "out= overlaps an operand, or is reversed");
@@ -194,12 +197,12 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
   FRAMEJIT_TRY(args, bind(call, {"/x"}, 1));
   Session& session = call.session;
   FRAMEJIT_TRY(x, operand(session, args[0]));
-  Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(numpy_module(), name));
+  Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(arrays::numpy_module(), name));
   if (!ufunc || !PyObject_TypeCheck(ufunc.get(), &PyUFunc_Type)) {
     PyErr_Clear();
     return break_at(BreakId::UnknownCallable, name);
   }
-  FRAMEJIT_TRY(loop, loop_types(reinterpret_cast<PyUFuncObject*>(ufunc.get()), std::span(&x.type, 1)));
+  FRAMEJIT_TRY(loop, arrays::loop_types(reinterpret_cast<PyUFuncObject*>(ufunc.get()), std::span(&x.type, 1)));
   if (!x.type.scalar && x.type.dtype != loop.in[0])
     return break_at(BreakId::UnsupportedArgument, "angles that are not floats");
   Ref<> one = Ref<>::steal(PyFloat_FromDouble(1));
@@ -369,4 +372,4 @@ constexpr FunctionRow kMethods[] = {
 std::span<const FunctionRow> elementwise_functions() { return kFunctions; }
 std::span<const FunctionRow> elementwise_methods() { return kMethods; }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

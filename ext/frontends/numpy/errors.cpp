@@ -4,7 +4,7 @@
 
 #include "ext/arrays/numpy_api.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 namespace {
 
@@ -15,15 +15,15 @@ enum class Function : uint8_t { None, SetErr, GetErr, Make, Set, Reset };
 
 /// The context variable of NumPy 2 that holds the handling; null in NumPy 1.
 PyObject* state_variable() {
-  static PyObject* const variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
+  static PyObject* const variable = PyObject_GetAttrString(arrays::umath_module(), "_extobj_contextvar");
   PyErr_Clear();
   return variable;
 }
 
 Function function_of(PyObject* callable) {
-  static PyObject* const set = PyObject_GetAttrString(numpy_module(), "seterr");
-  static PyObject* const get = PyObject_GetAttrString(numpy_module(), "geterr");
-  static PyObject* const make = PyObject_GetAttrString(umath_module(), "_make_extobj");
+  static PyObject* const set = PyObject_GetAttrString(arrays::numpy_module(), "seterr");
+  static PyObject* const get = PyObject_GetAttrString(arrays::numpy_module(), "geterr");
+  static PyObject* const make = PyObject_GetAttrString(arrays::umath_module(), "_make_extobj");
   PyErr_Clear();
   if (callable == set) return Function::SetErr;
   if (callable == get) return Function::GetErr;
@@ -147,4 +147,4 @@ Captured<Value*> call_of_errors(const Call& call) {
   return unsupported();
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

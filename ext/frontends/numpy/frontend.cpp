@@ -18,10 +18,13 @@
 #include "ext/module/control.h"
 #include "ext/module/module.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
+using arrays::dtype_of;
+using arrays::numpy_module;
 using capture::SourceRef;
 using graph::Dim;
+using library_calls::is_library_method;
 
 namespace {
 
@@ -38,7 +41,7 @@ std::optional<DType> array_dtype(PyObject* object) {
 Dim input_dim(Session& session, PyArrayObject* array, int i, const std::string& name) {
   const int64_t value = PyArray_DIM(array, i);
   const bool varies =
-      value > 1 && (session.varied().contains(name) || is_dynamic(reinterpret_cast<PyObject*>(array), i));
+      value > 1 && (session.varied().contains(name) || module::is_dynamic(reinterpret_cast<PyObject*>(array), i));
   return varies ? session.graph().shapes().fresh(value) : Dim(value);
 }
 
@@ -71,8 +74,8 @@ graph::Dims input_strides(Session& session, PyArrayObject* array, DType dtype, c
 }  // namespace
 
 bool compilable(PyObject* object) {
-  if (!numpy_probe().promotion_known) return false;
-  return array_dtype(object) || scalar_dtype_of(object);
+  if (!arrays::numpy_probe().promotion_known) return false;
+  return array_dtype(object) || arrays::scalar_dtype_of(object);
 }
 
 Captured<Value*> wrap_object(Session& session, PyObject* object, SourceRef source) {
@@ -91,7 +94,7 @@ Captured<Value*> wrap_object(Session& session, PyObject* object, SourceRef sourc
     spec.strides = input_strides(session, array, *dtype, spec.shape);
   } else {
     spec.wrap = Wrap::NumpyScalar;
-    spec.dtype = *scalar_dtype_of(object);
+    spec.dtype = *arrays::scalar_dtype_of(object);
   }
   Value* input = session.array_input(object, std::move(source), std::move(spec));
   // The same object met again: the symbols made for it here stand for nothing.
@@ -114,15 +117,15 @@ class Functions {
   Functions() {
     for (const graph::OpDef& row : graph::kOps) {
       // The clip ufunc has no NumPy name of its own; np.clip is a function.
-      if (row.op == Op::Clip || row.op == Op::Where || is_of_scipy(row.op)) continue;
-      if (PyUFuncObject* ufunc = ufunc_of(row.op))
+      if (row.op == Op::Clip || row.op == Op::Where || arrays::is_of_scipy(row.op)) continue;
+      if (PyUFuncObject* ufunc = arrays::ufunc_of(row.op))
         add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
     }
     for (std::span<const FunctionRow> rows :
          {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(), product_functions()})
       for (const FunctionRow& row : rows) add_named(row);
     for (int i = 0; i < graph::kDTypeCount; ++i)
-      if (PyTypeObject* type = scalar_type_of(static_cast<DType>(i)))
+      if (PyTypeObject* type = arrays::scalar_type_of(static_cast<DType>(i)))
         add(reinterpret_cast<PyObject*>(type), {call_scalar_type, Op::Cast, static_cast<DType>(i)});
   }
 
@@ -153,8 +156,8 @@ class Functions {
   /// Is gamma NaN at its poles, as the operator is? The installed SciPy is asked: up to 1.13 it was infinite.
   static bool is_nan_at_poles(PyObject* gamma) {
     static std::optional<bool> answer;
-    if (answer || !scipy_is_silent()) return answer.value_or(false);
-    const ScopedErrState quiet(0);
+    if (answer || !arrays::scipy_is_silent()) return answer.value_or(false);
+    const arrays::ScopedErrState quiet(0);
     const Ref<> found = Ref<>::steal(PyObject_CallFunction(gamma, "d", -1.0));
     answer = found && std::isnan(PyFloat_AsDouble(found.get()));
     PyErr_Clear();
@@ -166,11 +169,11 @@ class Functions {
     static const std::vector<Known> late = [] {
       std::vector<Known> all;
       for (const graph::OpDef& row : graph::kOps)
-        if (is_of_scipy(row.op)) all.push_back({call_ufunc, row.op, DType::F64, true});
+        if (arrays::is_of_scipy(row.op)) all.push_back({call_ufunc, row.op, DType::F64, true});
       return all;
     }();
     for (const Known& known : late)
-      if (reinterpret_cast<PyObject*>(ufunc_of(known.op)) == callable)
+      if (reinterpret_cast<PyObject*>(arrays::ufunc_of(known.op)) == callable)
         return known.op == Op::Gamma && !is_nan_at_poles(callable) ? nullptr : &known;
     return nullptr;
   }
@@ -312,8 +315,8 @@ Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<
     // What an array promotes to its dtype does; in NumPy 2 only, and only where an array may stand.
     const bool may_be_array = callable == result_type || (callable == can_cast && stack.empty());
     const bool array = value->is_array() && value->wrap == Wrap::NdArray && session.graph().type(value->id).rank() > 0;
-    if (array && may_be_array && numpy_version().major >= 2)
-      object = reinterpret_cast<PyObject*>(descr_of(session.graph().type(value->id).dtype));
+    if (array && may_be_array && arrays::numpy_version().major >= 2)
+      object = reinterpret_cast<PyObject*>(arrays::descr_of(session.graph().type(value->id).dtype));
     const bool plain = object && (PyArray_DescrCheck(object) || PyType_Check(object) || PyUnicode_CheckExact(object) ||
                                   PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object));
     if (!plain || !keywords.empty())
@@ -342,15 +345,16 @@ class NumpyFrontend final : public capture::Frontend {
   PyObject* type_of(Session& session, const Value& value) const override {
     if (!value.is_array()) return nullptr;
     if (value.wrap == Wrap::NumpyScalar)
-      return reinterpret_cast<PyObject*>(scalar_type_of(session.graph().type(value.id).dtype));
+      return reinterpret_cast<PyObject*>(arrays::scalar_type_of(session.graph().type(value.id).dtype));
     return value.wrap == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
   }
 
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
     return method ? find_method(*method) || is_library_method(*method) || is_method_in_place(*method)
-                  : functions().find(callable) || is_library_function(callable) || is_function_in_place(callable) ||
-                        ufunc_of_method(callable) || is_of_dtypes(callable) || is_of_errors(callable);
+                  : functions().find(callable) || library_calls::is_library_function(callable) ||
+                        is_function_in_place(callable) || ufunc_of_method(callable) || is_of_dtypes(callable) ||
+                        is_of_errors(callable);
   }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
@@ -375,7 +379,7 @@ class NumpyFrontend final : public capture::Frontend {
 
   Ref<> fold(int nb, PyObject* left, PyObject* right) const override { return fold_numbers(nb, left, right); }
   bool is_fixed(PyObject* object) const override {
-    return is_error_state(object) || is_limits(object) || object == no_value() ||
+    return is_error_state(object) || is_limits(object) || object == arrays::no_value() ||
            (PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object)));
   }
   bool has_text(PyObject* object) const override { return PyArray_DescrCheck(object) && is_fixed(object); }
@@ -469,7 +473,7 @@ class NumpyFrontend final : public capture::Frontend {
 /// (NumPy's inner loop in compiled ones), "library" or "" (none of these tables has it), and the dtypes of the operands
 /// for which an operator is so, or "" where it goes by the call.
 PyObject* numpy_way(PyObject*, PyObject* callable) {
-  if (!import_numpy()) return nullptr;
+  if (!arrays::import_numpy()) return nullptr;
   const std::optional<std::string_view> method = method_name(callable);
   const bool attribute = Py_IS_TYPE(callable, &PyGetSetDescr_Type) && PyDescr_TYPE(callable) == &PyArray_Type;
   const Known* known = method || attribute ? nullptr : functions().find(callable);
@@ -479,7 +483,7 @@ PyObject* numpy_way(PyObject*, PyObject* callable) {
                   : known != nullptr) {
     way = "native";
   } else if (method ? is_library_method(*method) || is_method_in_place(*method)
-                    : is_library_function(callable) || is_function_in_place(callable)) {
+                    : library_calls::is_library_function(callable) || is_function_in_place(callable)) {
     way = "library";
   } else if (!method && !attribute && (is_of_dtypes(callable) || is_of_errors(callable))) {
     way = "capture";
@@ -496,13 +500,13 @@ PyObject* numpy_way(PyObject*, PyObject* callable) {
 
 PyMethodDef kWays[] = {{"_numpy_way", numpy_way, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(42, [](PyObject* module) { return PyModule_AddFunctions(module, kWays) == 0; });
+const module::ModulePart part(42, [](PyObject* module) { return PyModule_AddFunctions(module, kWays) == 0; });
 
 }  // namespace
 
 std::unique_ptr<capture::Frontend> make_numpy_frontend() {
-  if (!import_numpy()) return nullptr;
+  if (!arrays::import_numpy()) return nullptr;
   return std::make_unique<NumpyFrontend>();
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -5,9 +5,9 @@
 
 #include "capture/frontend.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 /// Imports NumPy; null with an exception set where that fails.
 std::unique_ptr<capture::Frontend> make_numpy_frontend();
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -10,7 +10,7 @@
 
 #include "graph/layout.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using graph::Dim;
 using graph::Relation;
@@ -394,4 +394,4 @@ Captured<bool> write_item(Session& session, Value* array, Value* key, Value* val
   return store(session, indexed.view, value);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -6,7 +6,7 @@
 #include "capture/frontend.h"
 #include "ext/frontends/numpy/ops.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 struct Indexed {
   ValueId view = graph::kNoValue;
@@ -37,4 +37,4 @@ std::optional<graph::Dim> as_dim(const Value& value);
 /// A dimension of a result: 0 and 1 are always constants.
 graph::Dim settle(Session& session, const graph::Dim& dim);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

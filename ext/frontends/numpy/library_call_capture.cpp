@@ -24,13 +24,17 @@
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
+using arrays::numpy_module;
+using arrays::scalar_dtype_of;
 using capture::SourceRef;
 using capture::WarningsAsErrors;
 using codegen::StridedArray;
 using graph::Dim;
 using graph::Dims;
+using library_calls::LibraryCall;
+using library_calls::Piece;
 
 namespace {
 
@@ -64,7 +68,7 @@ Captured<Piece> argument(Arguments& into, Value* value) {
         FRAMEJIT_TRY(input, wrap_object(into.session, o, value->source));
         return slot(into, input);
       }
-      if (!is_immutable(o)) break;
+      if (!library_calls::is_immutable(o)) break;
       piece.object = value->object;
       return piece;
     }
@@ -189,7 +193,7 @@ Ref<> like(Session& session, ValueId operand, const Lengths& length, bool ones) 
   Ref<> memory = Ref<>::steal(PyArray_ZEROS(1, &size, NPY_UINT8, 0));
   if (!memory) return {};
   char* data = PyArray_BYTES(reinterpret_cast<PyArrayObject*>(memory.get())) + offset;
-  PyArray_Descr* descr = descr_of(type.dtype);
+  PyArray_Descr* descr = arrays::descr_of(type.dtype);
   Py_INCREF(descr);
   Ref<> array = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape.data(), strides.data(), data,
                                                   NPY_ARRAY_WRITEABLE, nullptr));
@@ -211,7 +215,7 @@ Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, cons
     case Wrap::NumpyScalar: {
       const DType dtype = session.graph().type(operand).dtype;
       int64_t bits[2] = {graph::is_int(dtype) ? number : 0, 0};
-      return Ref<>::steal(PyArray_Scalar(bits, descr_of(dtype), nullptr));
+      return Ref<>::steal(PyArray_Scalar(bits, arrays::descr_of(dtype), nullptr));
     }
     case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(0.5));
     case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(number));
@@ -274,7 +278,7 @@ Captured<ResultSignature> signature_of(PyObject* object, const std::string& name
   if (PyFloat_CheckExact(object)) return ResultSignature{Wrap::PyFloat, DType::F64, {}, {}};
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   if (PyArray_CheckExact(object) && !PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA)) {
-    PyArrayObject* whole = shown_whole(array);
+    PyArrayObject* whole = library_calls::shown_whole(array);
     if (whole && transposed_axes(array, whole, seen.view)) {
       array = whole;
     } else if (whole && PyArray_IS_C_CONTIGUOUS(whole) && PyArray_SIZE(array) > 0 &&
@@ -287,7 +291,7 @@ Captured<ResultSignature> signature_of(PyObject* object, const std::string& name
   if (!PyArray_CheckExact(object) || !PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED | NPY_ARRAY_OWNDATA) ||
       PyArray_SIZE(array) == 0)
     return break_at(BreakId::UnsupportedArgument, name + " gives no fresh array here");
-  std::optional<DType> dtype = dtype_of(PyArray_DESCR(array));
+  std::optional<DType> dtype = arrays::dtype_of(PyArray_DESCR(array));
   std::optional<graph::AxisOrder> order = order_of(array);
   if (!dtype || !order)
     return break_at(BreakId::UnsupportedArgument, name + " gives an array of a kind that is not compiled");
@@ -328,7 +332,7 @@ Captured<ResultSignatures> signatures_of(PyObject* object, const std::string& na
   if (several) all.sequence = Py_TYPE(object);
   if (several && Py_SIZE(object) == 0) return break_at(BreakId::UnsupportedArgument, name + " gives nothing here");
   for (Py_ssize_t i = 0; i < (several ? Py_SIZE(object) : 1); ++i) {
-    FRAMEJIT_TRY(seen, signature_of(several ? item_of(object, i) : object, name));
+    FRAMEJIT_TRY(seen, signature_of(several ? library_calls::item_of(object, i) : object, name));
     all.items.push_back(std::move(seen));
   }
   return all;
@@ -346,13 +350,13 @@ Captured<ResultSignatures> try_out(Arguments& arguments, const LibraryCall& call
     for (std::size_t i = 0; i < arguments.operands.size(); ++i)
       objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length, ones));
     if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
-      ScopedErrState quiet(0);
+      arrays::ScopedErrState quiet(0);
       WarningsAsErrors raising;
       const int64_t start = now_ns();
       result = invoke(call, objects);
       nanoseconds = now_ns() - start;
     }
-    clear_error();
+    library_calls::clear_error();
     if (result) break;
   }
   if (!result) return break_at(BreakId::UnsupportedArgument, name + " of such arguments");
@@ -453,7 +457,7 @@ class Predictions {
  public:
   const AllPredicted* find(const LibraryCall& call, const std::vector<graph::Type>& operands) const {
     for (const Made& made : made_)
-      if (same_arguments(*made.call, call) &&
+      if (library_calls::same_arguments(*made.call, call) &&
           std::equal(operands.begin(), operands.end(), made.operands.begin(), made.operands.end(), same_types))
         return &made.results;
     return nullptr;
@@ -545,7 +549,7 @@ Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Va
       return break_at(BreakId::UnsupportedArgument, name_of_callable(callable) + " of a single complex number");
   }
   // NumPy 1 promotes by the value of a scalar, where the others have another dtype.
-  for (std::size_t i = 0; i < arguments.operands.size() && numpy_version().major < 2; ++i) {
+  for (std::size_t i = 0; i < arguments.operands.size() && arrays::numpy_version().major < 2; ++i) {
     const graph::Type& type = session.graph().type(arguments.operands[i]);
     const bool scalar = arguments.wraps[i] != Wrap::NdArray || type.rank() == 0;
     if (scalar && std::any_of(arguments.operands.begin(), arguments.operands.end(),
@@ -564,13 +568,13 @@ Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Va
   for (const Predicted& result : results.items) {
     if (memory != graph::kNoValue) {
       call = std::make_unique<LibraryCall>();
-      call->first = library_call_at(first);
+      call->first = library_calls::library_call_at(first);
       call->item = static_cast<Py_ssize_t>(items.size());
     }
     call->result = result.wrap;
     call->through_view = !result.view.empty() || result.reshaped;
     call->view = result.view;
-    const int64_t number = library_call_number(std::move(call));
+    const int64_t number = library_calls::library_call_number(std::move(call));
     std::vector<ValueId> operands =
         memory == graph::kNoValue ? std::move(arguments.operands) : std::vector<ValueId>{memory};
     const ValueId id = session.builder().library_call(number, std::move(operands), result.type.dtype, result.type.shape,
@@ -612,11 +616,11 @@ Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
   const auto found = operators.find(nb % 13);
   Ref<> made;
   if (found != operators.end()) {
-    ScopedErrState raising(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
+    arrays::ScopedErrState raising(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
     WarningsAsErrors too;
     made = Ref<>::steal(found->second(left, right));
   }
-  clear_error();
+  library_calls::clear_error();
   return made && scalar_dtype_of(made.get()) ? std::move(made) : Ref<>();
 }
 
@@ -637,4 +641,4 @@ Captured<Value*> copy_after(Session& session, PyObject* function, std::span<Valu
   return library_call(session, after.get(), args, keywords);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

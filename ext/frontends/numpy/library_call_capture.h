@@ -9,7 +9,7 @@
 
 #include "ext/frontends/numpy/ops.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 /// The call as a node. Breaks where an argument is nothing that NumPy's functions take as it is, or the result is no
 /// fresh array or number.
@@ -28,4 +28,4 @@ Captured<Value*> copy_after(Session& session, PyObject* function, std::span<Valu
 /// left OP right of known numbers, NumPy's scalars among them; null where that raises or warns.
 Ref<> fold_numbers(int nb, PyObject* left, PyObject* right);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -10,14 +10,14 @@
 #include "ext/tensor/tensor_matmul.h"
 #include "graph/layout.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 namespace {
 
 /// The ufunc, which knows the dtypes. Kept for ever; np.dot has the same ones.
 PyUFuncObject* matmul_ufunc() {
   static PyObject* const found = [] {
-    PyObject* object = PyObject_GetAttrString(numpy_module(), "matmul");
+    PyObject* object = PyObject_GetAttrString(arrays::numpy_module(), "matmul");
     PyErr_Clear();
     return object && PyObject_TypeCheck(object, &PyUFunc_Type) ? object : nullptr;
   }();
@@ -38,7 +38,7 @@ Captured<bool> flag_if_not_finite(Session& session, ValueId product) {
 /// Of 1-D and 2-D arrays and, as np.matmul has them, batches of integers.
 Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* right) {
   std::array<Operand, 2> operands;
-  std::array<OperandType, 2> types;
+  std::array<arrays::OperandType, 2> types;
   std::array<int, 2> ranks;
   for (std::size_t i = 0; i < 2; ++i) {
     FRAMEJIT_TRY(one, operand(session, i == 0 ? left : right));
@@ -47,12 +47,12 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
     types[i] = one.type;
     operands[i] = std::move(one);
   }
-  FRAMEJIT_TRY(loop, loop_types(matmul_ufunc(), types));
+  FRAMEJIT_TRY(loop, arrays::loop_types(matmul_ufunc(), types));
   const bool integers = graph::is_int(loop.out), batched = std::max(ranks[0], ranks[1]) > 2;
   const bool floats = session.o1() && (loop.out == DType::F32 || loop.out == DType::F64);
   if (batched && (is_dot || !integers))
     return break_at(BreakId::UnsupportedArgument, "a matrix product of arrays that are not 1-D or 2-D");
-  if (!floats && !(integers && target_cpu().isa != codegen::Isa::None))
+  if (!floats && !(integers && module::target_cpu().isa != codegen::Isa::None))
     return break_at(BreakId::UnsupportedArgument, "a matrix product of " + std::string(graph::name_of(loop.out)));
   const auto type_of = [&](const Operand& o) -> const graph::Type& { return session.graph().type(o.id); };
   const auto is_cast = [&](const Operand& o) { return type_of(o).dtype != loop.out || !codegen::has_matmul(loop.out); };
@@ -91,7 +91,7 @@ Captured<Value*> call_product(const Call& call) {
 }
 
 Captured<Value*> method_dot(const Call& call) {
-  static PyObject* const dot = PyObject_GetAttrString(numpy_module(), "dot");  // does the same
+  static PyObject* const dot = PyObject_GetAttrString(arrays::numpy_module(), "dot");  // does the same
   FRAMEJIT_TRY(args, bind(call, {"a", "b", "out"}, 2));
   FRAMEJIT_TRY(plain, none_given({args[2]}));
   (void)plain;
@@ -124,4 +124,4 @@ Captured<Value*> matrix_product(Session& session, Value* left, Value* right) {
 std::span<const FunctionRow> product_functions() { return kFunctions; }
 std::span<const FunctionRow> product_methods() { return kMethods; }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -9,7 +9,7 @@
 #include "ext/frontends/numpy/library_call_capture.h"
 #include "ext/frontends/numpy/ops.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using graph::Relation;
 
@@ -87,8 +87,8 @@ Captured<bool> check_places(Session& session, Op op, const Operand& left, const 
   if (op != Op::Multiply || right.id == left.id || !may_be_temporary(session, right)) return true;
   graph::Graph& graph = session.graph();
   const graph::Type type = graph.type(right.id);
-  const bool fused =
-      graph::is_complex(type.dtype) && numpy_probe().complex(type.dtype).product == codegen::ComplexForms::Fused;
+  const bool fused = graph::is_complex(type.dtype) &&
+                     arrays::numpy_probe().complex(type.dtype).product == codegen::ComplexForms::Fused;
   if (fused && !graph.shapes().holds(Relation::Lt, type.size() * graph::Dim(graph::size_of(type.dtype)), kElided))
     return break_at(BreakId::UnsupportedArgument, "a product with a large array that may be a temporary one");
   return true;
@@ -196,7 +196,7 @@ Captured<Value*> wide_power(Session& session, const Operand& base, Operand expon
 }
 
 Captured<Value*> power(Session& session, const Operand& base, const Operand& exponent, bool inplace) {
-  if (base.is_array() && numpy_probe().wide_power) return wide_power(session, base, exponent, inplace);
+  if (base.is_array() && arrays::numpy_probe().wide_power) return wide_power(session, base, exponent, inplace);
   if (base.is_array()) return narrow_power(session, base, exponent);
   const Operand both[] = {base, exponent};
   return apply_ufunc(session, Op::Power, both);
@@ -291,4 +291,4 @@ Captured<Value*> unary_operator(Session& session, capture::Unary unary, Value* v
                          });
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

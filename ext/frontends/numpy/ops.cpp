@@ -11,8 +11,9 @@
 #include "ext/module/config.h"
 #include "graph/layout.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
+using arrays::OperandType;
 using graph::Relation;
 
 std::string type_name(const Value& value) {
@@ -50,7 +51,7 @@ Captured<Operand> constant_operand(Session& session, Value* value) {
   } else if (PyComplex_CheckExact(object)) {
     result.type.dtype = DType::C128;
     result.type.literal = true;
-  } else if (auto dtype = scalar_dtype_of(object)) {
+  } else if (auto dtype = arrays::scalar_dtype_of(object)) {
     result.type.dtype = *dtype;
   } else {
     return break_at(PyArray_Check(object) ? BreakId::UnsupportedArray : BreakId::UnknownObject,
@@ -141,7 +142,7 @@ Captured<ValueId> convert_int(Session& session, const graph::Dim& dim, DType to)
 }
 
 Captured<ValueId> convert_known(Session& session, PyObject* object, DType to) {
-  std::optional<graph::Scalar> bits = pack(object, to);
+  std::optional<graph::Scalar> bits = arrays::pack(object, to);
   if (!bits) return break_at(BreakId::WouldRaise, "a Python number out of the range of the array's dtype");
   return session.builder().constant(to, *bits);
 }
@@ -291,7 +292,7 @@ namespace {
 /// Are the operator's loops on complex numbers the same wherever its operands lie?
 bool has_one_path(Op op, DType complex) {
   const bool vectors = op == Op::Multiply || op == Op::Square || op == Op::Absolute;
-  return !vectors && codegen::is_composed(op, complex, complex, numpy_probe().complex(complex));
+  return !vectors && codegen::is_composed(op, complex, complex, arrays::numpy_probe().complex(complex));
 }
 
 /// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.
@@ -350,7 +351,7 @@ template <class Ask>
 auto ask_types(Session& session, std::vector<Operand>& operands, Ask&& ask) {
   auto answer = ask(types_of(operands));
   bool known = false;
-  if (!answer && numpy_version().major < 2)
+  if (!answer && arrays::numpy_version().major < 2)
     for (Operand& operand : operands)
       known = specialize_number(session, operand, "this NumPy promotes by value") || known;
   return known ? ask(types_of(operands)) : std::move(answer);
@@ -393,8 +394,9 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
   const bool number = operands[0].value && operands[0].value->wrap == Wrap::NumpyScalar;
   if (op == Op::Square && number && graph::is_complex(operands[0].type.dtype))
     return break_at(BreakId::OverlappingMemory, "np.square of a complex scalar, over whose memory NumPy writes");
-  FRAMEJIT_TRY(loop, ask_types(session, operands,
-                               [&](const std::vector<OperandType>& types) { return loop_types(ufunc_of(op), types); }));
+  FRAMEJIT_TRY(loop, ask_types(session, operands, [&](const std::vector<OperandType>& types) {
+                 return arrays::loop_types(arrays::ufunc_of(op), types);
+               }));
   DType dtype = loop.in[0];
   if (op == Op::Power && exponent_may_raise(operands[1], dtype))
     return break_at(BreakId::UnsupportedArgument, "integers to a power that may be negative");
@@ -415,8 +417,8 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
     if (left_to_numpy(emitted, dtype))
       return break_at(BreakId::UnsupportedArgument,
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
-    const bool own =
-        session.o1() && codegen::emits(emitted, dtype, dtype, true, target_cpu().isa);  // one way over any memory
+    const bool own = session.o1() &&
+                     codegen::emits(emitted, dtype, dtype, true, module::target_cpu().isa);  // one way over any memory
     if (auto reason = own ? std::nullopt : odd_memory(session.graph(), emitted, inputs, mask))
       return break_at(BreakId::UnsupportedArgument, std::move(*reason));
     for (ValueId& input : inputs) {
@@ -450,8 +452,8 @@ Captured<Value*> where(Session& session, Value* condition, Value* x, Value* y) {
   FRAMEJIT_TRY(first, operand(session, x));
   FRAMEJIT_TRY(second, operand(session, y));
   std::vector<Operand> choices{first, second};
-  FRAMEJIT_TRY(dtype,
-               ask_types(session, choices, [](const std::vector<OperandType>& types) { return result_type(types); }));
+  FRAMEJIT_TRY(dtype, ask_types(session, choices,
+                                [](const std::vector<OperandType>& types) { return arrays::result_type(types); }));
   const Operand &a = choices[0], &b = choices[1];
   FRAMEJIT_TRY(mask, convert(session, c, DType::Bool));
   FRAMEJIT_TRY(left, convert(session, a, dtype));
@@ -510,7 +512,7 @@ Captured<bool> write(Session& session, ValueId dst, ValueId value) {
 Captured<bool> store_result(Session& session, ValueId dst, ValueId result) {
   graph::Graph& graph = session.graph();
   const graph::Type target = graph.type(dst), found = graph.type(result);
-  if (!PyArray_CanCastTypeTo(descr_of(found.dtype), descr_of(target.dtype), NPY_SAME_KIND_CASTING))
+  if (!PyArray_CanCastTypeTo(arrays::descr_of(found.dtype), arrays::descr_of(target.dtype), NPY_SAME_KIND_CASTING))
     return break_at(BreakId::WouldRaise, "the result does not cast back to the array's dtype");
   bool fits = found.rank() <= target.rank();
   const int missing = target.rank() - found.rank();
@@ -548,4 +550,4 @@ Captured<bool> store(Session& session, ValueId dst, Value* value) {
   return write(session, dst, elements);
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -11,7 +11,7 @@
 #include "capture/session.h"
 #include "capture/value.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using capture::Break;
 using capture::break_at;
@@ -28,7 +28,7 @@ using graph::ValueId;
 
 /// A value in a role that promotion knows: an array, a NumPy scalar, a Python number.
 struct Operand {
-  OperandType type;
+  arrays::OperandType type;
   ValueId id = graph::kNoValue;  // what is computed at run time; else `type.value` or `dim` says it
   graph::Dim dim;                // a symbolic Python int
   bool symbolic = false;
@@ -82,6 +82,9 @@ Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Valu
 /// The operator @, np.matmul and np.dot (matmul.cpp).
 Captured<Value*> matrix_product(Session& session, Value* left, Value* right);
 
+/// The product of arrays of one integer dtype, truncated to it. order: as GraphBuilder::matmul.
+Captured<ValueId> integer_product(Session& session, ValueId a, ValueId b, char order);
+
 /// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would
 /// refuse.
 Captured<bool> store(Session& session, ValueId dst, Value* value);
@@ -109,4 +112,4 @@ inline bool is_owned(const Value& value) {
 /// The type's name, for the words of a break.
 std::string type_name(const Value& value);
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

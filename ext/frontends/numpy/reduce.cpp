@@ -6,7 +6,7 @@
 #include "ext/frontends/numpy/index.h"
 #include "graph/layout.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
 using graph::Dim;
 using graph::Relation;
@@ -107,7 +107,7 @@ bool fits_buffer(Session& session, const Reduction& r) {
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
   if (graph::is_float(to) || graph::is_complex(to)) {
-    if (!sums_compilable())
+    if (!arrays::sums_compilable())
       return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
     bool exact = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
     if (from != to && !exact && !fits_buffer(session, r))
@@ -175,10 +175,9 @@ Captured<Value*> call_truth(const Call& call) {
 Captured<Operand> count_operand(Session& session, const Dim& count) {
   if (count.is_const()) {
     Ref<> number = Ref<>::steal(PyLong_FromLongLong(count.value()));
-    Ref<> scalar =
-        number
-            ? Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(scalar_type_of(DType::I64)), number.get()))
-            : Ref<>();
+    Ref<> scalar = number ? Ref<>::steal(PyObject_CallOneArg(
+                                reinterpret_cast<PyObject*>(arrays::scalar_type_of(DType::I64)), number.get()))
+                          : Ref<>();
     PyErr_Clear();
     if (!scalar) return break_at(BreakId::UnsupportedArgument, "the count of a mean");
     return operand(session, session.constant(scalar.get()));
@@ -300,7 +299,7 @@ Wrap wrap_of_counts() {
   PyObject* count = once.get([]() -> PyObject* {
     npy_intp one = 1;
     Ref<> array = Ref<>::steal(PyArray_ZEROS(1, &one, NPY_BOOL, 0));
-    return array ? PyObject_CallMethod(numpy_module(), "count_nonzero", "O", array.get()) : nullptr;
+    return array ? PyObject_CallMethod(arrays::numpy_module(), "count_nonzero", "O", array.get()) : nullptr;
   });
   PyErr_Clear();
   return count && PyLong_CheckExact(count) ? Wrap::PyInt : Wrap::NumpyScalar;
@@ -338,7 +337,7 @@ Captured<Value*> ufunc_reduce(const Call& call) {
   std::vector<Value*> args(call.args.begin(), call.args.end());
   std::vector<capture::Keyword> keywords(call.keywords.begin(), call.keywords.end());
   for (const ReducedBy& row : kReducedBy) {
-    const bool plain = args.size() <= 2 && reinterpret_cast<PyObject*>(ufunc_of(row.op)) == call.callable;
+    const bool plain = args.size() <= 2 && reinterpret_cast<PyObject*>(arrays::ufunc_of(row.op)) == call.callable;
     if (!plain) continue;
     // The axis is 0 where none is given.
     const bool given = args.size() > 1 ||
@@ -373,4 +372,4 @@ constexpr std::size_t kFunctionsOnly = 3;
 std::span<const FunctionRow> reduction_functions() { return kFunctions; }
 std::span<const FunctionRow> reduction_methods() { return std::span(kFunctions).subspan(kFunctionsOnly); }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends

@@ -9,8 +9,10 @@
 #include "graph/layout.h"
 #include "graph/support/check.h"
 
-namespace framejit::ext {
+namespace framejit::ext::frontends {
 
+using arrays::descr_of;
+using arrays::numpy_version;
 using graph::Dim;
 using graph::Dims;
 using graph::Relation;
@@ -443,7 +445,7 @@ Captured<Value*> call_concatenate(const Call& call) {
   const bool same_kind = absent(v[4]) || (v[4]->is_constant() && PyUnicode_CheckExact(v[4]->object.get()) &&
                                           PyUnicode_CompareWithASCIIString(v[4]->object.get(), "same_kind") == 0);
   if (!same_kind) return break_at(BreakId::UnsupportedArgument, "np.concatenate with casting=");
-  std::vector<OperandType> types;
+  std::vector<arrays::OperandType> types;
   std::vector<Operand> arrays;
   if (v[0]->is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of the rows of an array");
   for (Value* item : spread(session, v[0])) {
@@ -479,11 +481,11 @@ Captured<Value*> call_concatenate(const Call& call) {
   DType to = DType::F64;
   if (dtype) {
     to = *dtype;
-    for (const OperandType& type : types)
+    for (const arrays::OperandType& type : types)
       if (!PyArray_CanCastTypeTo(descr_of(type.dtype), descr_of(to), NPY_SAME_KIND_CASTING))
         return break_at(BreakId::UnsupportedArgument, "np.concatenate with such a dtype=");
   } else {
-    FRAMEJIT_TRY(common, result_type(types));
+    FRAMEJIT_TRY(common, arrays::result_type(types));
     to = common;
   }
   const ValueId result = session.builder().empty(to, shape);
@@ -541,7 +543,7 @@ Value* shape_tuple(Session& session, const graph::Type& type) {
 
 /// x.flags, of which only the order of the elements is known.
 Value* flags(Session& session, const graph::Type& type) {
-  static PyObject* const type_of_flags = PyObject_GetAttrString(umath_module(), "flagsobj");
+  static PyObject* const type_of_flags = PyObject_GetAttrString(arrays::umath_module(), "flagsobj");
   graph::ShapeEnv& shapes = session.graph().shapes();
   const bool empty = shapes.equal(type.size(), 0);
   const bool c = empty || graph::is_c_contiguous(shapes, type), f = empty || graph::is_f_contiguous(shapes, type);
@@ -657,4 +659,4 @@ bool is_array_attribute(std::string_view name) {
                      [name](const Attribute& row) { return row.name == name; });
 }
 
-}  // namespace framejit::ext
+}  // namespace framejit::ext::frontends
