@@ -244,7 +244,7 @@ int local_kind(PyObject* kinds, int i) { return static_cast<unsigned char>(PyByt
 
 std::string_view name_of(Opcode op) {
   switch (op) {
-#define FRAMEJIT_OPCODE_NAME(name) \
+#define FRAMEJIT_OPCODE_NAME(name, handler) \
   case Opcode::name: return #name;
     FRAMEJIT_OPCODES(FRAMEJIT_OPCODE_NAME)
 #undef FRAMEJIT_OPCODE_NAME

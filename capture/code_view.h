@@ -15,33 +15,132 @@
 
 namespace framejit::capture {
 
-// X(Name): canonical opcodes. What arg means stands behind each.
-// clang-format off: one line for each kind of instruction
-#define FRAMEJIT_OPCODES(X)                                                                                             \
-  X(Nop) X(Resume) /* where */ X(PushNull) X(PopTop) X(Copy) /* i */ X(Swap) /* i */                                    \
-  X(LoadConst) /* index of CodeView::constant() */ X(LoadFast) /* local */ X(LoadFastCheck) X(LoadFastAndClear) X(StoreFast)             \
-  X(DeleteFast) X(MakeCell) X(CopyFreeVars) X(ReturnGenerator) X(LoadClosure) X(LoadDeref) X(StoreDeref) X(DeleteDeref) \
-  X(LoadClassDeref) X(LoadGlobal) /* name; flag: push NULL first */ X(StoreGlobal) X(DeleteGlobal) X(LoadName)          \
-  X(StoreName) X(DeleteName) X(LoadBuildClass) X(LoadAssertionError) X(SetupAnnotations) X(ImportName) X(ImportFrom)    \
-  X(ImportStar) X(LoadAttr) /* name */ X(LoadMethod) /* name; pushes method,self or NULL,attr */                       \
-  X(LoadSuperAttr) /* name; flag: as LoadMethod */ X(LoadSpecial) /* 0: __enter__, 1: __exit__, 2, 3: of async with */  \
-  X(StoreAttr) X(DeleteAttr) X(BinarySubscr) X(StoreSubscr) X(DeleteSubscr) X(BinarySlice) X(StoreSlice)                \
-  X(UnaryPositive) X(UnaryNegative) X(UnaryNot) X(UnaryInvert) X(ToBool) X(BinaryOp) /* NB_* kind */                    \
-  X(CompareOp) /* Py_LT.. Py_GE */ X(IsOp) /* 1: is not */ X(ContainsOp) /* 1: not in */                                \
-  X(BuildTuple) X(BuildList) X(BuildSet) X(BuildMap) X(BuildConstKeyMap) X(BuildString) X(BuildSlice) X(ListAppend)     \
-  X(SetAdd) X(MapAdd) X(ListExtend) X(SetUpdate) X(DictUpdate) X(DictMerge) X(ListToTuple) X(FormatValue)               \
-  X(UnpackSequence) X(UnpackEx) X(GetLen) X(MatchMapping) X(MatchSequence) X(MatchKeys) X(MatchClass)                   \
-  X(Jump) /* target */ X(PopJumpIfFalse) X(PopJumpIfTrue) X(PopJumpIfNone) X(PopJumpIfNotNone) X(JumpIfFalseOrPop)      \
-  X(JumpIfTrueOrPop) X(GetIter) X(ForIter) /* target */ X(EndFor) X(PopIter)                                                     \
-  X(Call) /* positional + keyword count; kwnames */ X(CallFunctionEx) /* flag 1: kwargs */ X(MakeFunction) /* flags */  \
-  X(SetFunctionAttribute) X(ReturnValue) X(ReturnConst) X(YieldValue) X(Send) X(EndSend) X(GetYieldFromIter)            \
-  X(GetAwaitable) X(GetAIter) X(GetANext) X(EndAsyncFor) X(BeforeAsyncWith) X(AsyncGenWrap) X(CleanupThrow)             \
-  X(RaiseVarargs) X(Reraise) X(PushExcInfo) X(PopExcept) X(CheckExcMatch) X(CheckEgMatch) X(PrepReraiseStar)            \
-  X(BeforeWith) X(WithExceptStart) X(PrintExpr) X(Intrinsic) X(LoadLocals) X(BuildInterpolation) X(BuildTemplate) X(Unknown)
+// X(Name, handler): the canonical opcodes, each with the member of SymbolicFrame that executes it and what its arg
+// means.
+// clang-format off: one line for each
+#define FRAMEJIT_OPCODES(X)                                                                                          \
+  X(Nop, stack_op)                                                                                                   \
+  X(Resume, stack_op) /* where */                                                                                    \
+  X(PushNull, stack_op)                                                                                              \
+  X(PopTop, stack_op)                                                                                                \
+  X(Copy, stack_op) /* i */                                                                                          \
+  X(Swap, stack_op) /* i */                                                                                          \
+  X(LoadConst, stack_op) /* index of CodeView::constant() */                                                         \
+  X(LoadFast, local_op) /* local */                                                                                  \
+  X(LoadFastCheck, local_op)                                                                                         \
+  X(LoadFastAndClear, local_op)                                                                                      \
+  X(StoreFast, local_op)                                                                                             \
+  X(DeleteFast, local_op)                                                                                            \
+  X(MakeCell, cell_op)                                                                                               \
+  X(CopyFreeVars, cell_op)                                                                                           \
+  X(ReturnGenerator, yield_op)                                                                                       \
+  X(LoadClosure, cell_op)                                                                                            \
+  X(LoadDeref, cell_op)                                                                                              \
+  X(StoreDeref, cell_op)                                                                                             \
+  X(DeleteDeref, cell_op)                                                                                            \
+  X(LoadClassDeref, unsupported)                                                                                     \
+  X(LoadGlobal, global_op) /* name; flag: push NULL first */                                                         \
+  X(StoreGlobal, global_op)                                                                                          \
+  X(DeleteGlobal, global_op)                                                                                         \
+  X(LoadName, unsupported)                                                                                           \
+  X(StoreName, unsupported)                                                                                          \
+  X(DeleteName, unsupported)                                                                                         \
+  X(LoadBuildClass, unsupported)                                                                                     \
+  X(LoadAssertionError, stack_op)                                                                                    \
+  X(SetupAnnotations, unsupported)                                                                                   \
+  X(ImportName, import_op)                                                                                           \
+  X(ImportFrom, import_op)                                                                                           \
+  X(ImportStar, unsupported)                                                                                         \
+  X(LoadAttr, attr_op) /* name */                                                                                    \
+  X(LoadMethod, attr_op) /* name; pushes method,self or NULL,attr */                                                 \
+  X(LoadSuperAttr, load_super) /* name; flag: as LoadMethod */                                                       \
+  X(LoadSpecial, with_op) /* 0: __enter__, 1: __exit__, 2, 3: of async with */                                       \
+  X(StoreAttr, attr_op)                                                                                              \
+  X(DeleteAttr, attr_op)                                                                                             \
+  X(BinarySubscr, subscript_op)                                                                                      \
+  X(StoreSubscr, subscript_op)                                                                                       \
+  X(DeleteSubscr, subscript_op)                                                                                      \
+  X(BinarySlice, subscript_op)                                                                                       \
+  X(StoreSlice, subscript_op)                                                                                        \
+  X(UnaryPositive, operator_op)                                                                                      \
+  X(UnaryNegative, operator_op)                                                                                      \
+  X(UnaryNot, operator_op)                                                                                           \
+  X(UnaryInvert, operator_op)                                                                                        \
+  X(ToBool, operator_op)                                                                                             \
+  X(BinaryOp, operator_op) /* NB_* kind */                                                                           \
+  X(CompareOp, operator_op) /* Py_LT.. Py_GE */                                                                      \
+  X(IsOp, operator_op) /* 1: is not */                                                                               \
+  X(ContainsOp, operator_op) /* 1: not in */                                                                         \
+  X(BuildTuple, build_op)                                                                                            \
+  X(BuildList, build_op)                                                                                             \
+  X(BuildSet, build_op)                                                                                              \
+  X(BuildMap, build_op)                                                                                              \
+  X(BuildConstKeyMap, build_op)                                                                                      \
+  X(BuildString, string_op)                                                                                          \
+  X(BuildSlice, build_op)                                                                                            \
+  X(ListAppend, extend_op)                                                                                           \
+  X(SetAdd, extend_op)                                                                                               \
+  X(MapAdd, extend_op)                                                                                               \
+  X(ListExtend, extend_op)                                                                                           \
+  X(SetUpdate, extend_op)                                                                                            \
+  X(DictUpdate, extend_op)                                                                                           \
+  X(DictMerge, extend_op)                                                                                            \
+  X(ListToTuple, extend_op)                                                                                          \
+  X(FormatValue, string_op)                                                                                          \
+  X(UnpackSequence, unpack_op)                                                                                       \
+  X(UnpackEx, unpack_op)                                                                                             \
+  X(GetLen, match_op)                                                                                                \
+  X(MatchMapping, match_op)                                                                                          \
+  X(MatchSequence, match_op)                                                                                         \
+  X(MatchKeys, match_op)                                                                                             \
+  X(MatchClass, match_op)                                                                                            \
+  X(Jump, jump_op) /* target */                                                                                      \
+  X(PopJumpIfFalse, jump_op)                                                                                         \
+  X(PopJumpIfTrue, jump_op)                                                                                          \
+  X(PopJumpIfNone, jump_op)                                                                                          \
+  X(PopJumpIfNotNone, jump_op)                                                                                       \
+  X(JumpIfFalseOrPop, jump_op)                                                                                       \
+  X(JumpIfTrueOrPop, jump_op)                                                                                        \
+  X(GetIter, iterate_op)                                                                                             \
+  X(ForIter, iterate_op) /* target */                                                                                \
+  X(EndFor, unsupported)                                                                                             \
+  X(PopIter, iterate_op)                                                                                             \
+  X(Call, call_op) /* positional + keyword count; kwnames */                                                         \
+  X(CallFunctionEx, call_ex) /* flag 1: kwargs */                                                                    \
+  X(MakeFunction, make_function) /* flags */                                                                         \
+  X(SetFunctionAttribute, set_function_attribute)                                                                    \
+  X(ReturnValue, return_op)                                                                                          \
+  X(ReturnConst, return_op)                                                                                          \
+  X(YieldValue, yield_op)                                                                                            \
+  X(Send, delegate_op)                                                                                               \
+  X(EndSend, suspended)                                                                                              \
+  X(GetYieldFromIter, delegate_op)                                                                                   \
+  X(GetAwaitable, suspended)                                                                                         \
+  X(GetAIter, suspended)                                                                                             \
+  X(GetANext, suspended)                                                                                             \
+  X(EndAsyncFor, suspended)                                                                                          \
+  X(BeforeAsyncWith, suspended)                                                                                      \
+  X(AsyncGenWrap, suspended)                                                                                         \
+  X(CleanupThrow, suspended)                                                                                         \
+  X(RaiseVarargs, raise_op)                                                                                          \
+  X(Reraise, raise_op)                                                                                               \
+  X(PushExcInfo, handler_op)                                                                                         \
+  X(PopExcept, handler_op)                                                                                           \
+  X(CheckExcMatch, handler_op)                                                                                       \
+  X(CheckEgMatch, unsupported_handling)                                                                                      \
+  X(PrepReraiseStar, unsupported_handling)                                                                                   \
+  X(BeforeWith, with_op)                                                                                             \
+  X(WithExceptStart, with_op)                                                                                        \
+  X(PrintExpr, unsupported)                                                                                          \
+  X(Intrinsic, unsupported)                                                                                          \
+  X(LoadLocals, unsupported)                                                                                         \
+  X(BuildInterpolation, unsupported)                                                                                 \
+  X(BuildTemplate, unsupported)                                                                                      \
+  X(Unknown, unsupported)
 // clang-format on
 
 enum class Opcode : uint8_t {
-#define FRAMEJIT_OPCODE_ENUM(name) name,
+#define FRAMEJIT_OPCODE_ENUM(name, handler) name,
   FRAMEJIT_OPCODES(FRAMEJIT_OPCODE_ENUM)
 #undef FRAMEJIT_OPCODE_ENUM
 };

@@ -61,10 +61,10 @@ bool SymbolicFrame::is_delegating() const {
 
 Step SymbolicFrame::delegate_op(const Instr& i) {
   if (i.op == Opcode::GetYieldFromIter) return push_iterator(x.iterate(pop()));
-  if (!generator) return unsupported(i, BreakId::GeneratorFrame);
+  if (!generator) return suspended(i);
   Value* sent = pop();
   Value* receiver = peek(py::kIteratorSlots);
-  if (receiver->kind != ValueKind::Iterator) return unsupported(i, BreakId::GeneratorFrame);
+  if (receiver->kind != ValueKind::Iterator) return suspended(i);
   const bool inner = receiver->iterated == kGenerator;
   if (!inner && !sent->is_none()) return break_at(BreakId::GeneratorFrame, "send() to an iterator");
   FRAMEJIT_TRY(value, inner ? x.resume(receiver, sent) : x.next(receiver));

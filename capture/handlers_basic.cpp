@@ -223,7 +223,7 @@ Step SymbolicFrame::load_super(const Instr& i) {
   Value* cls = pop();
   Value* made_by = pop();
   if (!made_by->is_constant() || made_by->object.get() != reinterpret_cast<PyObject*>(&PySuper_Type))
-    return unsupported(i, BreakId::UnsupportedInstruction);
+    return unsupported(i);
   FRAMEJIT_TRY(super, x.call(made_by, {cls, self}, {}));
   if (i.flag) return load_method(super, view->name(i.arg));
   return push_or_break(x.get_attr(super, view->name(i.arg)));

@@ -130,7 +130,7 @@ Step SymbolicFrame::make_function(const Instr& i) {
 Step SymbolicFrame::set_function_attribute(const Instr& i) {  // 3.13
   Value* f = pop();
   if (f->kind != ValueKind::Function || f->source)  // it was made before the region
-    return unsupported(i, BreakId::UnsupportedInstruction);
+    return unsupported(i);
   Value* part = pop();
   const std::size_t at = part_of_function(i.arg);
   Value* before = f->items[at];

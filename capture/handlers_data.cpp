@@ -249,7 +249,7 @@ Step SymbolicFrame::match_op(const Instr& i) {
   if (i.op == Opcode::MatchKeys) {
     Value* keys = peek(1);
     Value* subject = peek(2);
-    if (subject->kind != ValueKind::Dict) return unsupported(i, BreakId::UnsupportedInstruction);
+    if (subject->kind != ValueKind::Dict) return unsupported(i);
     Values found;
     for (std::size_t k = 0; k < keys->items.size(); ++k) {
       Value* key = keys->items[k];
@@ -273,7 +273,7 @@ Step SymbolicFrame::match_op(const Instr& i) {
       subject->kind == ValueKind::Tuple || subject->kind == ValueKind::List || subject->kind == ValueKind::Range;
   const bool mapping = subject->kind == ValueKind::Dict;
   auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(subject));
-  if (!sequence && !mapping && !type) return unsupported(i, BreakId::UnsupportedInstruction);
+  if (!sequence && !mapping && !type) return unsupported(i);
   const unsigned long flag = i.op == Opcode::MatchSequence ? Py_TPFLAGS_SEQUENCE : Py_TPFLAGS_MAPPING;
   if (type) push(x.boolean(PyType_HasFeature(type, flag)));
   else push(x.boolean(i.op == Opcode::MatchSequence ? sequence : mapping));
@@ -287,7 +287,7 @@ Step SymbolicFrame::match_class(const Instr& i) {
   Value* subject = pop();
   auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(subject));
   auto* wanted = reinterpret_cast<PyTypeObject*>(cls->is_constant() ? cls->object.get() : nullptr);
-  if (!type || !wanted || !PyType_Check(cls->object.get())) return unsupported(i, BreakId::UnsupportedInstruction);
+  if (!type || !wanted || !PyType_Check(cls->object.get())) return unsupported(i);
   FRAMEJIT_TRY(is, instance_of(x, type, cls));
   if (!is) {
     push(x.none());

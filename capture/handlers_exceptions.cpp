@@ -31,12 +31,10 @@ Step SymbolicFrame::raise(Value* exception, BreakId id) {
 Step SymbolicFrame::raise_op(const Instr& i) {
   if (i.op == Opcode::Reraise) {
     Value* exception = pop();
-    return is_exception(*exception) ? raise(exception, BreakId::ExceptionHandling)
-                                    : unsupported(i, BreakId::ExceptionHandling);
+    return is_exception(*exception) ? raise(exception, BreakId::ExceptionHandling) : unsupported_handling(i);
   }
   if (i.arg == 2) pop();  // __cause__: reading it is a break
-  if (i.arg == 0)
-    return x.handled ? raise(x.handled, BreakId::ExceptionHandling) : unsupported(i, BreakId::ExceptionHandling);
+  if (i.arg == 0) return x.handled ? raise(x.handled, BreakId::ExceptionHandling) : unsupported_handling(i);
   Value* exception = pop();
   if (exception->is_constant() && PyType_Check(exception->object.get()) &&
       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(exception->object.get()),
@@ -44,7 +42,7 @@ Step SymbolicFrame::raise_op(const Instr& i) {
     FRAMEJIT_TRY(made, x.call(exception, {}, {}));
     exception = made;
   }
-  if (!is_exception(*exception)) return unsupported(i, BreakId::ExceptionHandling);
+  if (!is_exception(*exception)) return unsupported_handling(i);
   return raise(exception, BreakId::ExceptionHandling);
 }
 
@@ -52,14 +50,14 @@ Step SymbolicFrame::handler_op(const Instr& i) {
   switch (i.op) {
     case Opcode::PushExcInfo: {
       Value* exception = pop();
-      if (!is_exception(*exception)) return unsupported(i, BreakId::ExceptionHandling);
+      if (!is_exception(*exception)) return unsupported_handling(i);
       push(x.handled ? x.handled : s.make(ValueKind::Null));
       push(exception);
       x.set_handled(exception);
       return Flow::Next;
     }
     case Opcode::PopExcept: {
-      if (!x.handled) return unsupported(i, BreakId::ExceptionHandling);
+      if (!x.handled) return unsupported_handling(i);
       Value* before = pop_raw();
       x.set_handled(before->kind == ValueKind::Null ? nullptr : before);
       return Flow::Next;
@@ -69,7 +67,7 @@ Step SymbolicFrame::handler_op(const Instr& i) {
   // CheckExcMatch
   Value* wanted = pop();
   Value* exception = peek(1);
-  if (!is_exception(*exception)) return unsupported(i, BreakId::ExceptionHandling);
+  if (!is_exception(*exception)) return unsupported_handling(i);
   FRAMEJIT_TRY(is, catches(wanted, class_of(*exception)));
   push(x.boolean(is));
   return Flow::Next;
@@ -107,7 +105,7 @@ Step SymbolicFrame::with_op(const Instr& i) {
     return push_or_break(x.call(enter, {}, {}));
   }
   if (i.op == Opcode::LoadSpecial) {
-    if (i.arg > 1) return unsupported(i, BreakId::GeneratorFrame);
+    if (i.arg > 1) return suspended(i);
     Value* manager = pop();
     FRAMEJIT_TRY(method, x.special_method(manager, i.arg == 0 ? kEnter : kExit));
     if (!method) return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
@@ -116,8 +114,7 @@ Step SymbolicFrame::with_op(const Instr& i) {
   }
   // WithExceptStart: __exit__ (with its self or NULL), lasti, what was handled before, the exception
   Value* exception = peek(1);
-  if (!is_exception(*exception) || stack.size() < static_cast<std::size_t>(py::kExitAt))
-    return unsupported(i, BreakId::ExceptionHandling);
+  if (!is_exception(*exception) || stack.size() < static_cast<std::size_t>(py::kExitAt)) return unsupported_handling(i);
   Value* traceback = s.make(ValueKind::Object);  // of no known class: using it is a break
   traceback->object = Ref<>::share(reinterpret_cast<PyObject*>(&PyTraceBack_Type));
   Value* type = s.constant(reinterpret_cast<PyObject*>(class_of(*exception)));

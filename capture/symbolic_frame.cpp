@@ -177,163 +177,41 @@ Step SymbolicFrame::jump(const Instr& i) {
   return Flow::Jumped;
 }
 
-Step SymbolicFrame::unsupported(const Instr& i, BreakId id) { return break_at(id, std::string(name_of(i.op))); }
+Step SymbolicFrame::unsupported(const Instr& i) {
+  return break_at(BreakId::UnsupportedInstruction, std::string(name_of(i.op)));
+}
 
-// Every opcode has its case: a build fails where one is missing.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic error "-Wswitch"
+Step SymbolicFrame::suspended(const Instr& i) { return break_at(BreakId::GeneratorFrame, std::string(name_of(i.op))); }
+
+Step SymbolicFrame::unsupported_handling(const Instr& i) {
+  return break_at(BreakId::ExceptionHandling, std::string(name_of(i.op)));
+}
+
+// The row of each opcode names its handler.
 Step SymbolicFrame::step(const Instr& i) {
   switch (i.op) {
-    case Opcode::Nop:
-    case Opcode::Resume:
-    case Opcode::PushNull:
-    case Opcode::PopTop:
-    case Opcode::Copy:
-    case Opcode::Swap:
-    case Opcode::LoadConst:
-    case Opcode::LoadAssertionError: return stack_op(i);
-
-    case Opcode::LoadFast:
-    case Opcode::LoadFastCheck:
-    case Opcode::LoadFastAndClear:
-    case Opcode::StoreFast:
-    case Opcode::DeleteFast: return local_op(i);
-
-    case Opcode::MakeCell:
-    case Opcode::CopyFreeVars:
-    case Opcode::LoadClosure:
-    case Opcode::LoadDeref:
-    case Opcode::StoreDeref:
-    case Opcode::DeleteDeref: return cell_op(i);
-
-    case Opcode::LoadGlobal:
-    case Opcode::StoreGlobal:
-    case Opcode::DeleteGlobal: return global_op(i);
-
-    case Opcode::ImportName:
-    case Opcode::ImportFrom: return import_op(i);
-
-    case Opcode::LoadAttr:
-    case Opcode::LoadMethod:
-    case Opcode::StoreAttr:
-    case Opcode::DeleteAttr: return attr_op(i);
-    case Opcode::LoadSuperAttr: return load_super(i);
-
-    case Opcode::UnaryPositive:
-    case Opcode::UnaryNegative:
-    case Opcode::UnaryNot:
-    case Opcode::UnaryInvert:
-    case Opcode::ToBool:
-    case Opcode::BinaryOp:
-    case Opcode::CompareOp:
-    case Opcode::IsOp:
-    case Opcode::ContainsOp: return operator_op(i);
-
-    case Opcode::BinarySubscr:
-    case Opcode::StoreSubscr:
-    case Opcode::DeleteSubscr:
-    case Opcode::BinarySlice:
-    case Opcode::StoreSlice: return subscript_op(i);
-
-    case Opcode::BuildTuple:
-    case Opcode::BuildList:
-    case Opcode::BuildSet:
-    case Opcode::BuildMap:
-    case Opcode::BuildConstKeyMap:
-    case Opcode::BuildSlice: return build_op(i);
-
-    case Opcode::ListAppend:
-    case Opcode::SetAdd:
-    case Opcode::SetUpdate:
-    case Opcode::MapAdd:
-    case Opcode::ListExtend:
-    case Opcode::DictUpdate:
-    case Opcode::DictMerge:
-    case Opcode::ListToTuple: return extend_op(i);
-
-    case Opcode::BuildString:
-    case Opcode::FormatValue: return string_op(i);
-
-    case Opcode::UnpackSequence:
-    case Opcode::UnpackEx: return unpack_op(i);
-
-    case Opcode::GetLen:
-    case Opcode::MatchMapping:
-    case Opcode::MatchSequence:
-    case Opcode::MatchKeys:
-    case Opcode::MatchClass: return match_op(i);
-
-    case Opcode::Jump:
-    case Opcode::PopJumpIfFalse:
-    case Opcode::PopJumpIfTrue:
-    case Opcode::PopJumpIfNone:
-    case Opcode::PopJumpIfNotNone:
-    case Opcode::JumpIfFalseOrPop:
-    case Opcode::JumpIfTrueOrPop: return jump_op(i);
-
-    case Opcode::GetIter:
-    case Opcode::PopIter:
-    case Opcode::ForIter: return iterate_op(i);
-
-    case Opcode::Call: return call_op(i);
-    case Opcode::CallFunctionEx: return call_ex(i);
-    case Opcode::MakeFunction: return make_function(i);
-    case Opcode::SetFunctionAttribute: return set_function_attribute(i);
-
-    case Opcode::ReturnValue: returned = pop_raw(); return Flow::Returned;
-    case Opcode::ReturnConst: returned = x.literal(view->constant(i.arg)); return Flow::Returned;
-
-    case Opcode::ReturnGenerator:
-      if (!generator) return unsupported(i, BreakId::GeneratorFrame);
-      push(x.none());  // what the first next() sends; POP_TOP follows
-      return Flow::Next;
-    case Opcode::YieldValue:
-      if (!generator) return unsupported(i, BreakId::GeneratorFrame);
-      returned = pop_raw();
-      ++pc;
-      return Flow::Yielded;
-    case Opcode::GetYieldFromIter:
-    case Opcode::Send: return delegate_op(i);
-
-    // Suspended by others.
-    case Opcode::EndSend:
-    case Opcode::GetAwaitable:
-    case Opcode::GetAIter:
-    case Opcode::GetANext:
-    case Opcode::EndAsyncFor:
-    case Opcode::BeforeAsyncWith:
-    case Opcode::AsyncGenWrap:
-    case Opcode::CleanupThrow: return unsupported(i, BreakId::GeneratorFrame);
-
-    case Opcode::RaiseVarargs:
-    case Opcode::Reraise: return raise_op(i);
-    case Opcode::PushExcInfo:
-    case Opcode::PopExcept:
-    case Opcode::CheckExcMatch: return handler_op(i);
-    case Opcode::BeforeWith:
-    case Opcode::LoadSpecial:
-    case Opcode::WithExceptStart: return with_op(i);
-    case Opcode::CheckEgMatch:
-    case Opcode::PrepReraiseStar: return unsupported(i, BreakId::ExceptionHandling);
-
-    // Module and class bodies.
-    case Opcode::EndFor:  // FOR_ITER goes past it
-    case Opcode::LoadClassDeref:
-    case Opcode::LoadName:
-    case Opcode::StoreName:
-    case Opcode::DeleteName:
-    case Opcode::LoadBuildClass:
-    case Opcode::SetupAnnotations:
-    case Opcode::ImportStar:
-    case Opcode::PrintExpr:
-    case Opcode::Intrinsic:
-    case Opcode::LoadLocals:
-    case Opcode::BuildInterpolation:
-    case Opcode::BuildTemplate:
-    case Opcode::Unknown: return unsupported(i, BreakId::UnsupportedInstruction);
+#define FRAMEJIT_STEP(name, handler) \
+  case Opcode::name: return handler(i);
+    FRAMEJIT_OPCODES(FRAMEJIT_STEP)
+#undef FRAMEJIT_STEP
   }
-  return unsupported(i, BreakId::UnsupportedInstruction);
+  return unsupported(i);
 }
-#pragma GCC diagnostic pop
+
+Step SymbolicFrame::return_op(const Instr& i) {
+  returned = i.op == Opcode::ReturnConst ? x.literal(view->constant(i.arg)) : pop_raw();
+  return Flow::Returned;
+}
+
+Step SymbolicFrame::yield_op(const Instr& i) {
+  if (!generator) return suspended(i);
+  if (i.op == Opcode::ReturnGenerator) {
+    push(x.none());  // what the first next() sends; POP_TOP follows
+    return Flow::Next;
+  }
+  returned = pop_raw();
+  ++pc;
+  return Flow::Yielded;
+}
 
 }  // namespace framejit::capture

@@ -132,7 +132,12 @@ class SymbolicFrame {
   /// To the handler of the current instruction, if the exception is known and there is one.
   bool unwind(const Break& b);
   Captured<bool> catches(Value* wanted, PyTypeObject* raised);
-  Step unsupported(const Instr& i, BreakId id);
+  Step return_op(const Instr& i);
+  Step yield_op(const Instr& i);
+  // Breaks.
+  Step unsupported(const Instr& i);
+  Step unsupported_handling(const Instr& i);  // of exceptions
+  Step suspended(const Instr& i);             // others resume the frame, or such a generator
 
   Executor& x;
   Session& s;
