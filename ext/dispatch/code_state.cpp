@@ -111,13 +111,13 @@ Outcome CodeState::run_entries(CompileSite& place, const LiveSlots& live, bool c
   for (std::size_t k = 0; k < entries.size(); ++k) {
     const std::size_t i = order[k];
     Entry* entry = entries[i].get();
-    const std::shared_ptr<Entry> held = compares && entry->is_compared() ? entries[i] : nullptr;
+    const std::shared_ptr<Entry> held = compares && entry->policy().is_compared() ? entries[i] : nullptr;
     const int64_t start = held ? region::read_clock(region::Reading::Start) : 0;
     const Outcome outcome = run(*entry);
     if (held) [[unlikely]]
       compared(held, outcome, start);
     if (outcome == Outcome::Miss) continue;
-    if (outcome == Outcome::Done) least_saved += entry->least_bytecode();
+    if (outcome == Outcome::Done) least_saved += entry->policy().least_bytecode();
     if (outcome == Outcome::OtherWay) [[unlikely]] {
       if (!settings_.trace) return Outcome::Declined;
       place.other_way = place.other_way || i == 0;
@@ -299,8 +299,8 @@ void CodeState::end_call() {
 }
 
 void CodeState::judge(Entry& entry) {
-  entry.judge();
-  if (entry.is_left() && region::works_on_elements(entry.region())) of_function()->elements_lost_ = true;
+  entry.policy().judge();
+  if (entry.policy().is_left() && region::works_on_elements(entry.region())) of_function()->elements_lost_ = true;
 }
 
 /// A site is visited while a round is timed. False: the bytecode goes on.
@@ -310,7 +310,7 @@ bool CodeState::end_round(uint32_t site, const FrameView& frame) {
   judge(*end.entry);
   if (end.site < sites_.size() && sites_[end.site] && sites_[end.site]->is_left())
     set_dormant(*sites_[end.site], end.site, true);
-  return end.site != site || !end.entry->is_left();
+  return end.site != site || !end.entry->policy().is_left();
 }
 
 const char* CodeState::why_given_up() const {
@@ -440,8 +440,8 @@ bool CodeState::compile_site(CompileSite& place, uint32_t site, const FrameView&
   }
   ++place.failures;
   // What was made before it was seen to vary goes too.
-  if (compiled.unprofitable &&
-      std::all_of(place.entries.begin(), place.entries.end(), [](const auto& e) { return e->hits() <= kFewHits; }))
+  if (compiled.unprofitable && std::all_of(place.entries.begin(), place.entries.end(),
+                                           [](const auto& e) { return e->policy().hits() <= kFewHits; }))
     while (!place.entries.empty()) retire(place, place.entries.size() - 1);
   if (place.entries.empty()) set_dormant(place, site, true);
   else if (++place.failed[kinds_of(frame)]; place.failed.size() > kMostFailedKinds) place.exhausted = true;

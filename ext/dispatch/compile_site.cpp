@@ -40,7 +40,7 @@ uint64_t kinds_of(const LiveSlots& live) {
 bool CompileSite::is_left() const {
   constexpr int64_t kFewOfHits = 16;
   int64_t left = 0, others = 0;
-  for (const auto& entry : entries) (entry->is_left() ? left : others) += entry->hits();
+  for (const auto& entry : entries) (entry->policy().is_left() ? left : others) += entry->policy().hits();
   return others * kFewOfHits <= left;
 }
 
@@ -52,7 +52,7 @@ std::shared_ptr<Entry> CompileSite::fitting(const LiveSlots& live) const {
 
 double CompileSite::mean_hits() const {
   int64_t hits = 0;
-  for (const std::shared_ptr<Entry>& entry : entries) hits += entry->hits();
+  for (const std::shared_ptr<Entry>& entry : entries) hits += entry->policy().hits();
   return static_cast<double>(hits) / made;
 }
 
@@ -96,10 +96,11 @@ bool CompileSite::is_at_limit(bool counts, std::vector<std::shared_ptr<Entry>>& 
   constexpr int64_t kFewHits = 2;
   const bool again = limited;
   if (again || entries.size() >= kMostEntries) {
-    const auto least = std::min_element(entries.begin(), entries.end(),
-                                        [](const auto& a, const auto& b) { return a->hits() < b->hits(); });
+    const auto least = std::min_element(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+      return a->policy().hits() < b->policy().hits();
+    });
     if (least != entries.end()) {
-      counts = counts || (*least)->hits() <= kFewHits;
+      counts = counts || (*least)->policy().hits() <= kFewHits;
       out.push_back(take_out(static_cast<std::size_t>(least - entries.begin())));
     }
   }

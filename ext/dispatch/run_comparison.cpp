@@ -42,7 +42,7 @@ void RunComparison::begin_timed(std::shared_ptr<Entry> entry, Comparison& compar
 }
 
 bool RunComparison::end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start) {
-  Comparison* comparison = entry->sampled();
+  Comparison* comparison = entry->policy().sampled();
   if (!comparison) return false;
   if (outcome == Outcome::Declined && comparison->next() == Side::Bytecode) declined_ = entry;
   if (outcome != Outcome::Done) return false;
@@ -52,8 +52,8 @@ bool RunComparison::end_entry_run(const std::shared_ptr<Entry>& entry, Outcome o
 
 bool RunComparison::begin_declined() {
   const std::shared_ptr<Entry> entry = std::move(declined_);
-  if (!entry || timed_ || !entry->sampled()) return false;
-  begin_timed(entry, *entry->sampled(), Side::Bytecode);
+  if (!entry || timed_ || !entry->policy().sampled()) return false;
+  begin_timed(entry, *entry->policy().sampled(), Side::Bytecode);
   return true;
 }
 
@@ -87,7 +87,7 @@ std::shared_ptr<Entry> RunComparison::end_call(bool o1) {
   const double saved = least_saved - timed.saved;
   // At O1 the bytecode's results are others: which of them come must not be a matter of time.
   if (o1 && timed.side == Side::Compiled && saved > 0) timed.comparison->keep();
-  else timed.comparison->add(time, timed.entry ? timed.entry->least_bytecode() : saved);
+  else timed.comparison->add(time, timed.entry ? timed.entry->policy().least_bytecode() : saved);
   if (timed.entry) return timed.entry;
   for (const auto& [size, comparison] : calls_)
     if (comparison.verdict() != Comparison::Verdict::Keep) return nullptr;
@@ -104,7 +104,7 @@ bool RunComparison::is_given_up() const {
 
 void RunComparison::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const FrameView& frame,
                                 Outcome outcome, int64_t start) {
-  Comparison* comparison = entry->sampled();
+  Comparison* comparison = entry->policy().sampled();
   if (!comparison) return;
   const Side side = comparison->next();
   if (outcome != (side == Side::Compiled ? Outcome::Done : Outcome::Declined)) return;

@@ -207,9 +207,10 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
   if (!loop_ && !options_.ignore_fp_flags && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1))
-    unprofitable_ = kUnprofitable;
-  least_bytecode_ = least_bytecode_time(*region_);
-  if (options_.compared && !unprofitable_ && !loop_) compared_from_ = kComparedFrom;
+    policy_.set_unprofitable(RunPolicy::kUnprofitable);
+  policy_.start(region_->function, least_bytecode_time(*region_));
+  if (options_.compared && !policy_.is_unprofitable() && !loop_)
+    policy_.compare(region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds);
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
@@ -225,16 +226,6 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 Entry::~Entry() {
   if (compiled_.plan) module::stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
   if (undoable_ && undoable_->plan) module::stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
-}
-
-/// Is the entry one whose runs keep coming to nothing, and not tried this time?
-bool Entry::rests() {
-  if (streak_ < kDemoteAfter) [[likely]]
-    return false;
-  // It may be faster for other sizes.
-  if (unprofitable_ == kSlower && guards_->symbol_count() > 0)
-    return losses_ > kManyLosses && ++rest_ % kLookEvery != 0;
-  return unprofitable_ || ++rest_ % kRetryEvery != 0;
 }
 
 /// Runs on arrays of about the same sizes are compared with each other.
@@ -255,62 +246,13 @@ int Entry::size_class(const Matched& m) const {
   return std::bit_width(elements);
 }
 
-/// A run that is compared with the bytecode's: is it done here?
-bool Entry::takes_turn(const Matched& m) {
-  if (hits_ >= reopened_at_) {
-    for (auto& [size, comparison] : comparisons_) comparison.reopen();
-    reopened_at_ = INT64_MAX;
-  }
-  const int size = size_class(m);
-  const Comparison::WarmUp warm_up = region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds;
-  Comparison& comparison = comparisons_.try_emplace(size, warm_up, least_bytecode_).first->second;
-  if (!comparison.is_open()) {
-    const bool keep = comparison.verdict() == Comparison::Verdict::Keep;
-    losses_ = keep ? 0 : losses_ + 1;
-    return keep;
-  }
-  losses_ = 0;
-  sampled_ = &comparison;
-  if (comparison.next() == Side::Compiled) return true;
-  ++bytecode_turns;
-  return false;
-}
-
-void Entry::judge() {
-  using Verdict = Comparison::Verdict;
-  auto any = [&](Verdict verdict) {
-    return std::any_of(comparisons_.begin(), comparisons_.end(),
-                       [verdict](const auto& c) { return c.second.verdict() == verdict; });
-  };
-  if (any(Verdict::Open) && hits_ < compared_from_ + kMostCompared) return;
-  if (!any(Verdict::Drop)) {
-    const auto again =
-        std::find_if(kComparedAgain.begin(), kComparedAgain.end(), [this](int64_t at) { return at > hits_; });
-    compared_from_ = reopened_at_ = again == kComparedAgain.end() ? INT64_MAX : *again;
-  } else if (any(Verdict::Keep)) {
-    unprofitable_ = nullptr;
-    streak_ = 0;
-  } else if (!unprofitable_) {
-    unprofitable_ = kSlower;
-    streak_ = kDemoteAfter - 1;
-    given_up(kSlower);
-  }
-}
-
 Outcome Entry::after_flags(runtime::Undo* undo) {
   if (undo) undo->rollback();
   return given_up("its operations kept raising floating-point flags, of which only NumPy can warn");
 }
 
-/// A run that came to nothing, or to less than the interpreter's.
-Outcome Entry::given_up(const char* reason) {
-  why_ = reason;
-  if (++streak_ == kDemoteAfter && module::events_on(module::Channel::Perf))
-    emit(module::Channel::Perf,
-         std::move(module::Record()
-                       .put("function", region_->function)
-                       .put("what", std::string("demoted"))
-                       .put("detail", std::string(reason) + "; the interpreter runs this region from now on")));
+Outcome Entry::given_up(const char* why) {
+  policy_.came_to_nothing(why);
   return Outcome::Declined;
 }
 
@@ -345,7 +287,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     if (const unsigned flags = plan().run_short(params, results);
         flags && !options_.ignore_fp_flags && !arrays::all_ignored(flags)) [[unlikely]]
       return after_flags(nullptr);
-    streak_ = 0;
+    policy_.ran_kernel();
     return Outcome::Done;
   }
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
@@ -398,16 +340,15 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     w.matched->symbols[static_cast<std::size_t>(plan().program().measured[i].symbol)] = run.measured[i];
   if (run.flags && !options_.ignore_fp_flags && !arrays::all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
-  if (!unprofitable_) streak_ = 0;
-  else given_up(unprofitable_);
+  policy_.succeeded();
   return Outcome::Done;
 }
 
 /// Do the guards hold, and is a run worth trying?
 inline Outcome Entry::fits(Matched& m) {
   if (references_->is_broken() || !guards_->match(m)) return Outcome::Miss;
-  ++hits_;
-  if (rests()) return Outcome::Declined;
+  policy_.count();
+  if (policy_.rests(guards_->symbol_count() > 0)) return Outcome::Declined;
   if (order_matters_ && arrays::ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
   if (asks_scipy_ && !arrays::scipy_is_silent()) return Outcome::Declined;
   return Outcome::Done;
@@ -427,7 +368,7 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
   FRAMEJIT_SCRATCH(s, live, sizes_);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
   if (finalizer_check_->may_run(s.matched, in_frame)) return Outcome::Declined;
-  if (hits_ >= compared_from_ && !takes_turn(s.matched)) [[unlikely]]
+  if (policy_.is_comparing() && !policy_.takes_turn(size_class(s.matched))) [[unlikely]]
     return Outcome::Declined;
   s.clear_owned();
   Run run(*materializer_, s.workspace);
@@ -471,11 +412,7 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
   if (arrays::ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
   ++module::stats.kernel_calls;
   const bool complete = loop_->run(s.matched, update);
-  if (loop_->is_hopeless() && !unprofitable_) {
-    unprofitable_ = kLeft;
-    streak_ = kDemoteAfter - 1;
-    given_up(kLeft);
-  }
+  if (loop_->is_hopeless()) policy_.give_up(RunPolicy::kLeavesLoop);
   return complete ? Outcome::Done : Outcome::Error;
 }
 

@@ -17,6 +17,7 @@
 #include "ext/region/flag_warnings.h"
 #include "ext/region/materialize.h"
 #include "ext/region/references.h"
+#include "ext/region/run_policy.h"
 
 namespace framejit::ext::region {
 
@@ -69,24 +70,8 @@ class Entry {
   const CompileOptions& options() const { return options_; }
   std::string graph_text() const;
   const std::vector<capture::Guard>& guards() const { return region_->guards; }
-  int64_t hits() const { return hits_; }
-  bool demoted() const { return streak_ >= kDemoteAfter; }
-  /// Why the interpreter runs it, or will after some runs; "": it does not.
-  const char* why_given_up() const { return unprofitable_ ? unprofitable_ : demoted() ? why_ : ""; }
-  /// Is it left to the interpreter for good, which is faster?
-  bool is_left() const { return unprofitable_ && demoted(); }
-  /// A lower bound of the bytecode's time, by estimate, in nanoseconds.
-  double least_bytecode() const { return least_bytecode_; }
-  /// Whether the next run may be compared with the bytecode. Call it before the run; sampled() tells after the run if
-  /// it was.
-  bool is_compared() {
-    sampled_ = nullptr;
-    return hits_ + 1 >= compared_from_;
-  }
-  /// The comparison whose turn it was. Where it was the bytecode's, the run was Declined.
-  Comparison* sampled() const { return sampled_; }
-  /// A comparison has got another time.
-  void judge();
+  RunPolicy& policy() { return policy_; }
+  const RunPolicy& policy() const { return policy_; }
   /// The last time that it was OtherWay: the location of the branch.
   uint32_t other_way() const { return other_way_; }
   int64_t capture_ns = 0;
@@ -98,18 +83,6 @@ class Entry {
   ~Entry();
 
  private:
-  static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
-  static constexpr const char* kUnprofitable =
-      "it is mostly calls of NumPy's functions, which plain Python makes sooner";
-  static constexpr const char* kLeft = "its loop is left in the middle of nearly every round";
-  static constexpr const char* kSlower = "it was measured to be slower than plain Python";
-  static constexpr int kComparedFrom = 3, kMostCompared = 1024;  // runs
-  static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
-  static constexpr int kManyLosses = 64,
-                       kLookEvery =
-                           16;  // runs in a row that the bytecode had because it is faster; then few are looked at
-  static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
-
   /// The memory of a run, in words: where its arrays begin, the first at 0.
   struct Sizes {
     uint32_t symbols = 0, params = 0, scalars = 0, cells = 0, roots = 0, results = 0, objects = 0, all = 0;
@@ -121,9 +94,7 @@ class Entry {
   class Run;
   Entry() = default;
   std::string link(const guards::LiveSlots& live, int local_count);
-  bool rests();
   int size_class(const guards::Matched& m) const;
-  bool takes_turn(const guards::Matched& m);
   std::unique_ptr<runtime::Undo> save(const guards::Matched& m) const;
   Outcome fits(guards::Matched& m);
   template <class HandOver>
@@ -137,7 +108,7 @@ class Entry {
   /// Gives the warnings of a run that is done.
   bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::Undo* undo);
-  Outcome given_up(const char* reason);
+  Outcome given_up(const char* why);
   Outcome enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update);
   capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
 
@@ -155,21 +126,13 @@ class Entry {
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool one_kernel_ = false;    // Plan::run_short does it
   bool writes_params_ = false;
-  bool sees_warnings_ = false;          // the region may tell when a warning is given
-  bool result_on_stack_ = false;        // a return instruction takes its value from there (RETURN_CONST takes none)
-  const char* unprofitable_ = nullptr;  // why the interpreter is faster
-  bool asks_scipy_ = false;             // a function of scipy.special, and time to ask for its own errstate
-  bool order_matters_ = false;          // a floating-point reduction: NumPy's buffer size has a say
-  int64_t hits_ = 0;
+  bool sees_warnings_ = false;    // the region may tell when a warning is given
+  bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
+  bool asks_scipy_ = false;       // a function of scipy.special, and time to ask for its own errstate
+  bool order_matters_ = false;    // a floating-point reduction: NumPy's buffer size has a say
   int64_t steps_ = 0;
-  int streak_ = 0, rest_ = 0;
-  int losses_ = 0;
-  const char* why_ = "";  // runs came to nothing, the last time
   uint32_t other_way_ = 0;
-  double least_bytecode_ = 0;
-  std::map<int, Comparison> comparisons_;  // by the size of the work
-  Comparison* sampled_ = nullptr;
-  int64_t compared_from_ = INT64_MAX, reopened_at_ = INT64_MAX;  // hits
+  RunPolicy policy_;
 };
 
 }  // namespace framejit::ext::region

@@ -1,0 +1,94 @@
+// Does an entry run, or the bytecode? What earlier runs came to decides, and, where both are compared, their times.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "ext/region/comparison.h"
+
+namespace framejit::ext::region {
+
+class RunPolicy {
+ public:
+  static constexpr const char* kUnprofitable =
+      "it is mostly calls of NumPy's functions, which plain Python makes sooner";
+  static constexpr const char* kLeavesLoop = "its loop is left in the middle of nearly every round";
+
+  /// `function`: for the log. `least_bytecode`: a lower bound of the bytecode's time, in nanoseconds.
+  void start(std::string function, double least_bytecode) {
+    function_ = std::move(function);
+    least_bytecode_ = least_bytecode;
+  }
+  /// Some runs are the bytecode's, to compare. `warm_up`: what comes before.
+  void compare(Comparison::WarmUp warm_up) {
+    compared_from_ = kComparedFrom;
+    warm_up_ = warm_up;
+  }
+  /// The interpreter is faster, whatever the runs come to.
+  void set_unprofitable(const char* why) { unprofitable_ = why; }
+
+  /// The guards have held: how often.
+  void count() { ++hits_; }
+  int64_t hits() const { return hits_; }
+  double least_bytecode() const { return least_bytecode_; }
+
+  /// Is this run the bytecode's because of what earlier ones came to? `varies`: in its sizes.
+  bool rests(bool varies);
+  bool is_comparing() const { return hits_ >= compared_from_; }
+  /// A run that may be compared, on arrays of this size class: is it the compiled code's?
+  bool takes_turn(int size_class);
+  /// Whether the next run may be compared with the bytecode. Call it before the run; sampled() tells after the run if
+  /// it was.
+  bool is_compared() {
+    sampled_ = nullptr;
+    return hits_ + 1 >= compared_from_;
+  }
+  /// The comparison whose turn it was. Where it was the bytecode's, the run was declined.
+  Comparison* sampled() const { return sampled_; }
+  /// A comparison has got another time.
+  void judge();
+
+  /// A run of one kernel came to something.
+  void ran_kernel() { streak_ = 0; }
+  /// A run of a plan did. It counts against an entry that is slower all the same.
+  void succeeded() {
+    if (unprofitable_) came_to_nothing(unprofitable_);
+    else streak_ = 0;
+  }
+  /// A run came to nothing, or to less than the interpreter's.
+  void came_to_nothing(const char* why);
+  /// No other run is worth trying.
+  void give_up(const char* why);
+
+  bool is_unprofitable() const { return unprofitable_ != nullptr; }
+  /// Why the interpreter runs it, or will after some runs; "": it does not.
+  const char* why_given_up() const { return unprofitable_ ? unprofitable_ : is_demoted() ? why_ : ""; }
+  /// Is it left to the interpreter for good, which is faster?
+  bool is_left() const { return unprofitable_ && is_demoted(); }
+
+ private:
+  static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
+  static constexpr const char* kSlower = "it was measured to be slower than plain Python";
+  static constexpr int kComparedFrom = 3, kMostCompared = 1024;  // runs
+  static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
+  static constexpr int kManyLosses = 64;  // runs in a row that the bytecode had because it is faster: then of others
+  static constexpr int kLookEvery = 16;   // one in so many is looked at
+  static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
+
+  bool is_demoted() const { return streak_ >= kDemoteAfter; }
+
+  std::string function_;
+  double least_bytecode_ = 0;
+  Comparison::WarmUp warm_up_ = Comparison::kRounds;
+  int64_t hits_ = 0;
+  int streak_ = 0, rest_ = 0, losses_ = 0;
+  const char* unprofitable_ = nullptr;
+  const char* why_ = "";                   // runs came to nothing, the last time
+  std::map<int, Comparison> comparisons_;  // by the size of the work
+  Comparison* sampled_ = nullptr;
+  int64_t compared_from_ = INT64_MAX, reopened_at_ = INT64_MAX;  // hits
+};
+
+}  // namespace framejit::ext::region
