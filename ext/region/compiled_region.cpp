@@ -75,6 +75,20 @@ void copy_guarded_values(capture::Region& region) {
   PyErr_Clear();
 }
 
+/// What passes relied upon since capture is guarded too.
+void guard_relations(capture::Region& region) {
+  const graph::ShapeEnv& shapes = region.graph->shapes();
+  for (const graph::DimGuard& dim : shapes.guards()) {
+    bool known = shapes.is_measured(dim.left) || shapes.is_measured(dim.right);
+    for (const Guard& g : region.guards)
+      known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
+    if (known) continue;
+    Guard& g = region.guards.emplace_back();
+    g.kind = GuardKind::DimRelation;
+    g.dim = dim;
+  }
+}
+
 /// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run;
 /// the interpreter, which then executes the bytecode, runs its handler. A GIL request of another thread is no reason to
 /// stop.
@@ -155,12 +169,13 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
                                                           const CompileOptions& options, const LiveSlots& live,
                                                           int local_count) {
   std::shared_ptr<Entry> entry(new Entry());
-  entry->region_ = std::move(region);
   entry->options_ = options;
-  copy_guarded_values(*entry->region_);
-  if (options.constant_parameters) entry->options_.constant_params = fold_parameters(*entry->region_, options, live);
-  FRAMEJIT_TRY(compiled, compile(*entry->region_->graph, entry->options_));
+  copy_guarded_values(*region);
+  if (options.constant_parameters) entry->options_.constant_params = fold_parameters(*region, options, live);
+  FRAMEJIT_TRY(compiled, compile(*region->graph, entry->options_));
   entry->compiled_ = std::move(compiled);
+  guard_relations(*region);
+  entry->region_ = std::move(region);  // nothing changes it from here on
   if (std::string why = entry->link(live, local_count); !why.empty()) return Unexpected<std::string>{std::move(why)};
   return entry;
 }
@@ -171,16 +186,6 @@ std::string Entry::graph_text() const {
 
 std::string Entry::link(const LiveSlots& live, int local_count) {
   const graph::Graph& graph = *region_->graph;
-  // What passes relied upon since capture is guarded too.
-  for (const graph::DimGuard& dim : graph.shapes().guards()) {
-    bool known = graph.shapes().is_measured(dim.left) || graph.shapes().is_measured(dim.right);
-    for (const Guard& g : region_->guards)
-      known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
-    if (known) continue;
-    Guard& g = region_->guards.emplace_back();
-    g.kind = GuardKind::DimRelation;
-    g.dim = dim;
-  }
   std::vector<capture::SourceRef> sources = Materializer::sources(*region_);
   if (region_->loop) sources.insert(sources.end(), region_->loop->fetched.begin(), region_->loop->fetched.end());
   auto program = GuardProgram::make(region_->guards, region_->inputs, sources, graph.shapes(), local_count);

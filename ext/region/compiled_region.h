@@ -113,7 +113,7 @@ class Entry {
   capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
 
   // Declared so that what points into the region goes first.
-  std::shared_ptr<capture::Region> region_;
+  std::shared_ptr<const capture::Region> region_;
   Compiled compiled_;
   std::optional<Compiled> undoable_;  // beside an plan with flags per call, once a call had need of it
   CompileOptions options_;
