@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ext/arrays/numpy_api.h"
+#include "ext/module/control.h"
 #include "ext/module/module.h"
 
 namespace framejit::ext::library_calls {
@@ -76,10 +77,7 @@ void keep_error(const CustomOp& op, PyObject* args) {
 
 bool call_custom_op(void* context, std::span<const StridedArray> arrays, graph::FlagRule) {
   const auto* op = static_cast<const CustomOp*>(context);
-  struct Gil {
-    PyGILState_STATE state = PyGILState_Ensure();
-    ~Gil() { PyGILState_Release(state); }
-  } gil;
+  const module::ScopedGil gil;
   Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(arrays.size() - 1)));
   for (std::size_t i = 0; args && i + 1 < arrays.size(); ++i) {
     Ref<> copy = copy_of(arrays[i]);

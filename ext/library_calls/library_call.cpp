@@ -9,6 +9,7 @@
 #include "capture/warnings.h"
 #include "ext/arrays/errstate.h"
 #include "ext/library_calls/library_call.h"
+#include "ext/module/control.h"
 #include "graph/pass.h"
 #include "graph/support/check.h"
 
@@ -223,11 +224,6 @@ void clear_error() {
 
 namespace {
 
-struct Gil {
-  PyGILState_STATE state = PyGILState_Ensure();
-  ~Gil() { PyGILState_Release(state); }
-};
-
 /// What calls have given that is not taken yet, by the memory of its first item: that belongs to one run as long as
 /// anything of it is asked for. A run that ends before leaves its own behind, so the oldest go.
 class Given {
@@ -300,7 +296,7 @@ namespace {
 
 bool run_library_call(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   const auto& call = *static_cast<const LibraryCall*>(context);
-  const Gil gil;
+  const module::ScopedGil gil;
   if (call.first) {
     const Ref<> items = given().get(arrays[0].data);
     return items && take_result(item_of(items.get(), call.item), call.result, call.through_view, arrays.back());

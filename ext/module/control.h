@@ -7,6 +7,17 @@ namespace framejit::ext::module {
 
 enum class Stance : uint8_t { Default, ForceEager, FailOnRecompile };
 
+/// The thread holds the GIL.
+class ScopedGil {
+ public:
+  ScopedGil() = default;
+  ~ScopedGil() { PyGILState_Release(state_); }
+  ScopedGil(const ScopedGil&) = delete;
+
+ private:
+  PyGILState_STATE state_ = PyGILState_Ensure();
+};
+
 /// No tool sees the Python code of framejit that runs meanwhile.
 class Untraced {
  public:
