@@ -116,8 +116,7 @@ Captured<bool> Executor::store_global(PyObject* dict, PyObject* name, Value* val
 }
 
 Captured<Value*> Executor::global_item(PyObject* dict, PyObject* name, const std::string& module) {
-  FRAMEJIT_TRY(apart, look_in(dict));
-  (void)apart;
+  FRAMEJIT_REQUIRE(look_in(dict));
   if (const GlobalSlot* slot = effects_.global(dict, name)) {
     if (!slot->value) return break_at(BreakId::UnboundVariable, text_of(name));
     return slot->value;
@@ -145,8 +144,7 @@ Captured<Value*> Executor::load_global(PyObject* globals, PyObject* builtins_dic
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
   FRAMEJIT_TRY(v, global_item(globals, name, module));
   if (v) return v;
-  FRAMEJIT_TRY(apart, look_in(builtins_dict));
-  (void)apart;
+  FRAMEJIT_REQUIRE(look_in(builtins_dict));
   PyObject* found = PyDict_GetItemWithError(builtins_dict, name);
   if (!found) {
     PyErr_Clear();
@@ -201,7 +199,7 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
           return raises(PyExc_AttributeError,
                         std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
         if (PyObject* raw = type ? type_attr(type, name) : nullptr)
-          if (Value* function = spelling(raw)) return call_function(function, {v}, {});
+          if (Value* function = polyfill(raw)) return call_function(function, {v}, {});
         return frontend->get_attr(session_, v, text);
       }
       break;
@@ -671,8 +669,7 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
     if (Py_IS_TYPE(raw, &PyProperty_Type)) {
       Ref<> setter = member(raw, value ? "fset" : "fdel");
       if (!setter || !PyFunction_Check(setter.get())) return break_at(BreakId::ImpureAttribute, what);
-      FRAMEJIT_TRY(done, call_function(function_at(setter.get(), shown), value ? Values{v, value} : Values{v}, {}));
-      (void)done;
+      FRAMEJIT_REQUIRE(call_function(function_at(setter.get(), shown), value ? Values{v, value} : Values{v}, {}));
       return true;
     }
     static PyObject* const kSet = interned("__set__");

@@ -186,15 +186,13 @@ Captured<Value*> do_issubclass(Executor& x, const Values& a) {
 
 Captured<Value*> do_setattr(Executor& x, const Values& a) {
   if (a.size() != 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("setattr");
-  FRAMEJIT_TRY(stored, x.set_attr(a[0], a[1]->object.get(), a[2]));
-  (void)stored;
+  FRAMEJIT_REQUIRE(x.set_attr(a[0], a[1]->object.get(), a[2]));
   return x.none();
 }
 
 Captured<Value*> do_delattr(Executor& x, const Values& a) {
   if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("delattr");
-  FRAMEJIT_TRY(deleted, x.set_attr(a[0], a[1]->object.get(), nullptr));
-  (void)deleted;
+  FRAMEJIT_REQUIRE(x.set_attr(a[0], a[1]->object.get(), nullptr));
   return x.none();
 }
 
@@ -411,10 +409,10 @@ Value* Executor::polyfill(PyObject* callable, const Keywords& keywords) {
   }
   for (const char* name : {"sorted", "round"})
     if (is_builtin_named(callable, name)) return nullptr;
-  return spelling(callable);
+  return polyfill(callable);
 }
 
-Value* Executor::spelling(PyObject* callable) {
+Value* Executor::polyfill(PyObject* callable) {
   const bool kind = PyCFunction_Check(callable) || Py_IS_TYPE(callable, &PyType_Type) ||
                     Py_IS_TYPE(callable, &PyClassMethodDescr_Type) || Py_IS_TYPE(callable, &PyMethodDescr_Type) ||
                     Py_IS_TYPE(callable, &PyGetSetDescr_Type);
@@ -457,7 +455,7 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
         !result && !result.error().raised &&
         (result.error().id == BreakId::UnsupportedArgument || result.error().id == BreakId::UnknownCallable ||
          result.error().id == BreakId::UnknownObject || result.error().id == BreakId::CapturedTooMuch);
-    Value* function = gives_up ? spelling(callable) : nullptr;
+    Value* function = gives_up ? polyfill(callable) : nullptr;
     if (!function) return result;
     session_.rollback(mark);
     Captured<Value*> spelled = call_function(function, args, keywords);

@@ -23,17 +23,14 @@ Unexpected<Break> unsupported(const std::string& method) {
 Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, const Values& args) {
   Session& s = x.session();
   if (name == "append" && args.size() == 1) {
-    FRAMEJIT_TRY(done, x.append(list, args[0]));
-    (void)done;
+    FRAMEJIT_REQUIRE(x.append(list, args[0]));
     return x.none();
   }
   if (name == "extend" && args.size() == 1) {
-    FRAMEJIT_TRY(done, x.extend(list, x.look(args[0])));
-    (void)done;
+    FRAMEJIT_REQUIRE(x.extend(list, x.look(args[0])));
     return x.none();
   }
-  FRAMEJIT_TRY(opened, x.open(list));
-  (void)opened;
+  FRAMEJIT_REQUIRE(x.open(list));
   const auto size = static_cast<int64_t>(list->items.size());
   auto place = [&](Value* at, int64_t limit) -> Captured<int64_t> {
     at = x.look(at);
@@ -51,14 +48,12 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     if (size == 0) return x.raises(PyExc_IndexError, "pop from empty list");
     if (at < 0 || at >= size) return x.raises(PyExc_IndexError, "pop index out of range");
     Value* result = list->items[static_cast<std::size_t>(at)];
-    FRAMEJIT_TRY(done, x.replace_items(list, static_cast<std::size_t>(at), 1, {}));
-    (void)done;
+    FRAMEJIT_REQUIRE(x.replace_items(list, static_cast<std::size_t>(at), 1, {}));
     return result;
   }
   if (name == "insert" && args.size() == 2) {
     FRAMEJIT_TRY(at, place(args[0], size));
-    FRAMEJIT_TRY(done, x.replace_items(list, static_cast<std::size_t>(std::max<int64_t>(at, 0)), 0, {args[1]}));
-    (void)done;
+    FRAMEJIT_REQUIRE(x.replace_items(list, static_cast<std::size_t>(std::max<int64_t>(at, 0)), 0, {args[1]}));
     return x.none();
   }
   Values items = list->items;
@@ -76,8 +71,7 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
       count += same;
       if (!same || name == "count") continue;
       if (name == "index") return s.integer(graph::Dim(static_cast<int64_t>(i)));
-      FRAMEJIT_TRY(done, x.replace_items(list, i, 1, {}));
-      (void)done;
+      FRAMEJIT_REQUIRE(x.replace_items(list, i, 1, {}));
       return x.none();
     }
     if (name == "count") return s.integer(graph::Dim(count));
@@ -117,39 +111,33 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
   if (name == "setdefault" && args.size() == 2) {
     FRAMEJIT_TRY(at, x.find_key(dict, x.look(args[0])));
     if (at >= 0) return dict->items[static_cast<std::size_t>(at) + 1];
-    FRAMEJIT_TRY(stored, x.dict_set(dict, x.look(args[0]), args[1]));
-    (void)stored;
+    FRAMEJIT_REQUIRE(x.dict_set(dict, x.look(args[0]), args[1]));
     return args[1];
   }
   if (name == "pop" && (args.size() == 1 || args.size() == 2)) {
     FRAMEJIT_TRY(at, x.find_key(dict, x.look(args[0])));
     if (at < 0) return args.size() == 2 ? Captured<Value*>(args[1]) : x.key_error(args[0]);
     Value* value = dict->items[static_cast<std::size_t>(at) + 1];
-    FRAMEJIT_TRY(deleted, x.del_item(dict, x.look(args[0])));
-    (void)deleted;
+    FRAMEJIT_REQUIRE(x.del_item(dict, x.look(args[0])));
     return value;
   }
   if (name == "update" && args.size() <= 1) {
     if (args.size() == 1) {
       Value* other = x.look(args[0]);
       if (other->kind != ValueKind::Dict) return unsupported("dict.update");
-      FRAMEJIT_TRY(opened, x.open(other));
-      (void)opened;
+      FRAMEJIT_REQUIRE(x.open(other));
       const Values pairs = other->items;
       for (std::size_t k = 0; k < pairs.size(); k += 2) {
-        FRAMEJIT_TRY(stored, x.dict_set(dict, pairs[k], pairs[k + 1]));
-        (void)stored;
+        FRAMEJIT_REQUIRE(x.dict_set(dict, pairs[k], pairs[k + 1]));
       }
     }
     for (const auto& [key, value] : keywords) {
-      FRAMEJIT_TRY(stored, x.dict_set(dict, s.constant(key), value));
-      (void)stored;
+      FRAMEJIT_REQUIRE(x.dict_set(dict, s.constant(key), value));
     }
     return x.none();
   }
   if (name == "copy" && args.empty() && is_exact_dict(dict)) {
-    FRAMEJIT_TRY(opened, x.open(dict));
-    (void)opened;
+    FRAMEJIT_REQUIRE(x.open(dict));
     Value* copy = s.make(ValueKind::Dict);
     copy->items = dict->items;
     return copy;
@@ -262,7 +250,7 @@ Captured<Value*> Executor::call_method(Value* self, const std::string& name, con
   if (Frontend* frontend = frontend_of(*self)) {
     auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(session_, *self));
     if (PyObject* raw = type ? type_attr(type, name.c_str()) : nullptr)
-      if (Value* function = spelling(raw)) {
+      if (Value* function = polyfill(raw)) {
         Values all{self};
         all.insert(all.end(), args.begin(), args.end());
         return call_function(function, all, keywords);
@@ -271,8 +259,7 @@ Captured<Value*> Executor::call_method(Value* self, const std::string& name, con
     return frontend->call_method(session_, self, name, given.args, given.keywords);
   }
   if (self->kind == ValueKind::List && name == "sort" && args.empty()) {
-    FRAMEJIT_TRY(opened, open(self));
-    (void)opened;
+    FRAMEJIT_REQUIRE(open(self));
     FRAMEJIT_TRY(order, sort_order(keywords));
     Values items = self->items;
     set_items(session_, self, {});  // as long as it is sorted

@@ -94,21 +94,18 @@ Captured<Value*> make_dict(Executor& x, const Values& args, const Keywords& keyw
   Value* dict = x.session().make(ValueKind::Dict);
   if (args.size() > 1) return unsupported(&PyDict_Type);
   if (args.size() == 1 && args[0]->kind == ValueKind::Dict) {
-    FRAMEJIT_TRY(opened, x.open(args[0]));
-    (void)opened;
+    FRAMEJIT_REQUIRE(x.open(args[0]));
     dict->items = args[0]->items;
   } else if (args.size() == 1) {
     FRAMEJIT_TRY(pairs, x.unpack(args[0]));
     for (Value* pair : pairs) {
       FRAMEJIT_TRY(parts, x.unpack(x.look(pair)));
       if (parts.size() != 2) return break_at(BreakId::WouldRaise, "dict()");
-      FRAMEJIT_TRY(stored, x.dict_set(dict, x.look(parts[0]), parts[1]));
-      (void)stored;
+      FRAMEJIT_REQUIRE(x.dict_set(dict, x.look(parts[0]), parts[1]));
     }
   }
   for (const auto& [name, value] : keywords) {
-    FRAMEJIT_TRY(stored, x.dict_set(dict, x.session().constant(name), value));
-    (void)stored;
+    FRAMEJIT_REQUIRE(x.dict_set(dict, x.session().constant(name), value));
   }
   return dict;
 }
@@ -211,8 +208,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   if (type == &PySet_Type && args.size() <= 1) {
     FRAMEJIT_TRY(set, x.make_set());
     if (args.size() == 1) {
-      FRAMEJIT_TRY(filled, x.set_update(set, args[0]));
-      (void)filled;
+      FRAMEJIT_REQUIRE(x.set_update(set, args[0]));
     }
     return set;
   }
@@ -220,8 +216,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     if (args.size() == 1 && args[0]->is_constant() && PyFrozenSet_CheckExact(args[0]->object.get())) return args[0];
     FRAMEJIT_TRY(set, x.make_set());
     if (args.size() == 1) {
-      FRAMEJIT_TRY(filled, x.set_update(set, args[0]));
-      (void)filled;
+      FRAMEJIT_REQUIRE(x.set_update(set, args[0]));
       if (set->items.size() != 2 * static_cast<std::size_t>(PySet_GET_SIZE(set->object.get())))
         return unsupported(type);  // items that were there already
     }

@@ -263,8 +263,7 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
   auto frame_of_callee = std::make_unique<SymbolicFrame>(*this, view_of(callee.code), callee.globals,
                                                          existing ? object->func_builtins : builtins);
   SymbolicFrame& inner = *frame_of_callee;
-  FRAMEJIT_TRY(bound, Binder(*this, callee, inner.locals).bind(args, keywords));
-  (void)bound;
+  FRAMEJIT_REQUIRE(Binder(*this, callee, inner.locals).bind(args, keywords));
   const auto free_count = static_cast<std::size_t>(callee.code->co_nfreevars);
   for (std::size_t i = 0; i < free_count; ++i) {
     if (!existing) {
@@ -355,8 +354,7 @@ Captured<Value*> Executor::call_partial(Value* partial, const Values& args, cons
   FRAMEJIT_TRY(named, get_attr(partial, interned("keywords")));
   FRAMEJIT_TRY(all, unpack(first));
   if (named->kind != ValueKind::Dict) return break_at(BreakId::UnknownCallable, "partial object");
-  FRAMEJIT_TRY(opened, open(named));
-  (void)opened;
+  FRAMEJIT_REQUIRE(open(named));
   all.insert(all.end(), args.begin(), args.end());
   Keywords merged;
   for (std::size_t i = 0; i < named->items.size(); i += 2)
@@ -370,7 +368,7 @@ Captured<Value*> Executor::call_partial(Value* partial, const Values& args, cons
   return call(function, all, merged);
 }
 
-/// A callable from outside of a type that has a spelling, made once more from what it reduces to; else null.
+/// A callable from outside of a type that has a polyfill, made once more from what it reduces to; else null.
 Captured<Value*> Executor::remade_callable(Value* callable) {
   PyTypeObject* type = class_of(*callable);
   auto* made = reinterpret_cast<PyObject*>(type);
@@ -408,15 +406,13 @@ Captured<Executor::Forced> Executor::forced(const Values& args, const Keywords& 
   Forced out;
   for (Value* a : args) {
     out.args.push_back(look(a));
-    FRAMEJIT_TRY(ok, force(out.args.back()));
-    (void)ok;
+    FRAMEJIT_REQUIRE(force(out.args.back()));
   }
   out.names.reserve(keywords.size());
   for (const auto& [name, value] : keywords) {
     out.names.push_back(text_of(name));
     out.keywords.emplace_back(out.names.back(), look(value));
-    FRAMEJIT_TRY(ok, force(out.keywords.back().second));
-    (void)ok;
+    FRAMEJIT_REQUIRE(force(out.keywords.back().second));
   }
   return out;
 }

@@ -123,15 +123,13 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
       case ValueKind::Dict: return break_at(BreakId::UnknownObject, "index of an array");
       default: break;
     }
-    FRAMEJIT_TRY(forced, force(key));
-    (void)forced;
+    FRAMEJIT_REQUIRE(force(key));
     return frontend->get_item(session_, container, key);
   }
   switch (container->kind) {
     case ValueKind::Tuple:
     case ValueKind::List: {
-      FRAMEJIT_TRY(opened, open(container));
-      (void)opened;
+      FRAMEJIT_REQUIRE(open(container));
       if (key->kind == ValueKind::Slice) {
         FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
         if (container->kind == ValueKind::Tuple && b.step == 1 &&
@@ -199,8 +197,7 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
         case ValueKind::Dict: return break_at(BreakId::UnknownObject, "store into an array");
         default: break;
       }
-      FRAMEJIT_TRY(forced, force(v));
-      (void)forced;
+      FRAMEJIT_REQUIRE(force(v));
     }
     return frontend->set_item(session_, container, key, value);
   }
@@ -211,8 +208,7 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
     if (done) return true;
   }
   if (container->kind != ValueKind::List) return break_at(BreakId::UserEffect, "store into an item");
-  FRAMEJIT_TRY(opened, open(container));
-  (void)opened;
+  FRAMEJIT_REQUIRE(open(container));
   if (key->kind == ValueKind::Slice) {
     FRAMEJIT_TRY(fresh, unpack_fast(look(value)));  // before the bounds are taken: it may be the list itself
     FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
@@ -246,14 +242,12 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
   }
   if (container->kind == ValueKind::Dict) return del_key(container, key);
   if (container->kind == ValueKind::List && key->kind != ValueKind::Slice) {
-    FRAMEJIT_TRY(opened, open(container));
-    (void)opened;
+    FRAMEJIT_REQUIRE(open(container));
     FRAMEJIT_TRY(at, place_of(*this, key, container->items.size(), "list assignment index out of range"));
     return replace_items(container, at, 1, {});
   }
   if (container->kind == ValueKind::List) {
-    FRAMEJIT_TRY(opened, open(container));
-    (void)opened;
+    FRAMEJIT_REQUIRE(open(container));
     FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
     std::vector<bool> gone(container->items.size());
     for (Py_ssize_t i = 0; i < b.count; ++i) gone[static_cast<std::size_t>(b.start + i * b.step)] = true;
@@ -276,8 +270,7 @@ Captured<bool> Executor::del_key(Value* dict, Value* key) {
   Value* const held = *(pair + 1);
   if (may_finalize(held)) return finalizes();
   if (dict->source) {
-    FRAMEJIT_TRY(allowed, may_store_in(dict->object.get()));
-    (void)allowed;
+    FRAMEJIT_REQUIRE(may_store_in(dict->object.get()));
   }
   dict->items.erase(pair, pair + 2);
   if (dict->key_index && dict->key_index->covered > 0) --dict->key_index->covered;  // all were covered by the lookup
@@ -307,8 +300,7 @@ Captured<Value*> Executor::length(Value* v) {
     case ValueKind::Tuple:
     case ValueKind::List:
     case ValueKind::Dict: {
-      FRAMEJIT_TRY(opened, open(v));
-      (void)opened;
+      FRAMEJIT_REQUIRE(open(v));
       n = static_cast<int64_t>(v->items.size() / (v->kind == ValueKind::Dict ? 2 : 1));
       break;
     }
@@ -414,16 +406,14 @@ Captured<Value*> Executor::missing_item(Value* dict, Value* key) {
   FRAMEJIT_TRY(made, call(factory, {}, {}));
   FRAMEJIT_TRY(at, find_key(dict, key));
   if (at >= 0) return break_at(BreakId::UnknownObject, "a default_factory that sets the key itself");
-  FRAMEJIT_TRY(stored, dict_set(dict, key, made));
-  (void)stored;
+  FRAMEJIT_REQUIRE(dict_set(dict, key, made));
   return look(made);
 }
 
 Captured<int64_t> Executor::find_key(Value* dict, Value* key) {
   const Ref<> k = dict->kind == ValueKind::Dict ? wanted_key(key) : Ref<>();
   if (!k) return break_at(BreakId::UnknownObject, "key of a dict");
-  FRAMEJIT_TRY(opened, open(dict));
-  (void)opened;
+  FRAMEJIT_REQUIRE(open(dict));
   return place_of_key(dict, k.get());
 }
 
@@ -460,8 +450,7 @@ int64_t Executor::place_of_key(Value* dict, PyObject* key) {
 Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   FRAMEJIT_TRY(at, find_key(dict, key));
   if (dict->source) {
-    FRAMEJIT_TRY(allowed, may_store_in(dict->object.get()));
-    (void)allowed;
+    FRAMEJIT_REQUIRE(may_store_in(dict->object.get()));
   }
   if (at < 0 && !plain_key(key)) return break_at(BreakId::UnknownObject, "key of a dict");
   Value* k = at < 0 ? session_.constant(plain_key(key)) : dict->items[static_cast<std::size_t>(at)];
@@ -506,20 +495,17 @@ Captured<bool> Executor::extend(Value* list, Value* iterable) {
   if (iterable->kind != ValueKind::Iterator && iterable->kind != ValueKind::Object) {
     FRAMEJIT_TRY(items, unpack(iterable));
     for (Value* item : items) {
-      FRAMEJIT_TRY(done, append(list, item));
-      (void)done;
+      FRAMEJIT_REQUIRE(append(list, item));
     }
     return true;
   }
   FRAMEJIT_TRY(iterator, iterate(iterable));
-  FRAMEJIT_TRY(asked, length_hint(iterable));
-  (void)asked;
+  FRAMEJIT_REQUIRE(length_hint(iterable));
   for (int count = 0;; ++count) {
     if (count > 10000) return break_at(BreakId::CapturedTooMuch, "a long sequence");
     FRAMEJIT_TRY(item, next(iterator));
     if (!item) return true;
-    FRAMEJIT_TRY(done, append(list, item));
-    (void)done;
+    FRAMEJIT_REQUIRE(append(list, item));
   }
 }
 
@@ -534,8 +520,7 @@ Captured<Values> Executor::unpack(Value* v, bool hinted) {
   switch (v->kind) {
     case ValueKind::Tuple: return v->items;
     case ValueKind::List: {
-      FRAMEJIT_TRY(opened, open(v));
-      (void)opened;
+      FRAMEJIT_REQUIRE(open(v));
       return v->items;
     }
     case ValueKind::Array: {
@@ -556,8 +541,7 @@ Captured<Values> Executor::unpack(Value* v, bool hinted) {
   }
   FRAMEJIT_TRY(iterator, iterate(v));
   if (hinted) {
-    FRAMEJIT_TRY(asked, length_hint(v));
-    (void)asked;
+    FRAMEJIT_REQUIRE(length_hint(v));
   }
   Values items;
   for (;;) {

@@ -157,7 +157,7 @@ class Executor {
   /// The function to follow in place of a C one, or null.
   Value* polyfill(PyObject* callable, const Keywords& keywords);
   /// The same also where the arguments decide whether it is followed.
-  Value* spelling(PyObject* callable);
+  Value* polyfill(PyObject* callable);
   Captured<Value*> remade_callable(Value* callable);
   Value* dispatched(Value* callable, const Values& args, const Keywords& keywords);
   Captured<Value*> sorted(Values items, Value* key, bool reverse);
@@ -333,8 +333,8 @@ inline bool is_exact_dict(const Value* v) {
   return v->kind == ValueKind::Dict && (!v->source || PyDict_CheckExact(v->object.get()));
 }
 /// The class of an Object.
-/// A class of a spelling in Python, whose instances stand for those of another type.
-bool is_spelled_class(const PyTypeObject* type);
+/// A class of a polyfill in Python, whose instances stand for those of another type.
+bool is_polyfill_class(const PyTypeObject* type);
 inline PyTypeObject* class_of(const Value& v) {
   return v.source ? Py_TYPE(v.object.get()) : reinterpret_cast<PyTypeObject*>(v.object.get());
 }

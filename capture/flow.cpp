@@ -118,8 +118,7 @@ class Join {
   /// Appends the `if`; the values made so far become its outputs.
   Captured<bool> finish(graph::ValueId condition, std::unique_ptr<graph::Block> if_true,
                         std::unique_ptr<graph::Block> if_false) {
-    FRAMEJIT_TRY(apart, check_own());
-    (void)apart;
+    FRAMEJIT_REQUIRE(check_own());
     graph::GraphBuilder& builder = s_.builder();
     const graph::ValueId branch = builder.branch(condition, std::move(if_true), std::move(if_false));
     for (std::size_t i = 0; i < results_.size(); ++i) {
@@ -252,8 +251,7 @@ class Join {
     const bool chooses = wrap != Wrap::PyBool && !(own[0] && own[1]);
     if (chooses) {
       for (const Value* v : {a, b}) {
-        FRAMEJIT_TRY(possible, may_choose(*made, *v));
-        (void)possible;
+        FRAMEJIT_REQUIRE(may_choose(*made, *v));
       }
     }
     graph::ValueId ids[2];
@@ -269,8 +267,7 @@ class Join {
     }
     results_.push_back({made, nullptr});
     if (chooses) {
-      FRAMEJIT_TRY(chosen, choose(made, a, b));
-      (void)chosen;
+      FRAMEJIT_REQUIRE(choose(made, a, b));
     }
     return made;
   }
@@ -284,8 +281,7 @@ class Join {
       return true;
     }
     for (const Value* item : v.items) {
-      FRAMEJIT_TRY(possible, may_choose(made, *item));
-      (void)possible;
+      FRAMEJIT_REQUIRE(may_choose(made, *item));
     }
     return true;
   }
@@ -477,8 +473,7 @@ Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
   const bool jumps_if = i.op == Opcode::PopJumpIfTrue || i.op == Opcode::JumpIfTrueOrPop;
   const auto target = static_cast<uint32_t>(i.arg);
   if (target <= here && !scope_) {
-    FRAMEJIT_TRY(fits, check_unrolled(target));
-    (void)fits;
+    FRAMEJIT_REQUIRE(check_unrolled(target));
   }
   const uint32_t targets[] = {jumps_if ? target : view->behind(here), jumps_if ? view->behind(here) : target};
   std::vector<Value*> stacks[] = {stack, stack};
@@ -703,8 +698,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
       where = value;
     }
   }
-  FRAMEJIT_TRY(joined, meet.finish(decides, std::move(sides[0].block), std::move(sides[1].block)));
-  (void)joined;
+  FRAMEJIT_REQUIRE(meet.finish(decides, std::move(sides[0].block), std::move(sides[1].block)));
   for (auto& [list, items] : joined_lists) {
     s.record(list, [list = list, before = list->items] { list->items = before; });
     list->items = std::move(items);

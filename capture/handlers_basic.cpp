@@ -113,14 +113,12 @@ Step SymbolicFrame::global_op(const Instr& i) {
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
   if (may_finalize(PyDict_GetItemWithError(globals, name))) return finalizes();
   if (i.op == Opcode::StoreGlobal) {
-    FRAMEJIT_TRY(stored, x.store_global(globals, name, pop_raw()));
-    (void)stored;
+    FRAMEJIT_REQUIRE(x.store_global(globals, name, pop_raw()));
     return Flow::Next;
   }
   FRAMEJIT_TRY(present, x.global_item(globals, name, module_));
   if (!present) return break_at(BreakId::UnboundVariable, text_of(name));
-  FRAMEJIT_TRY(stored, x.store_global(globals, name, nullptr));
-  (void)stored;
+  FRAMEJIT_REQUIRE(x.store_global(globals, name, nullptr));
   return Flow::Next;
 }
 
@@ -186,8 +184,7 @@ Step SymbolicFrame::attr_op(const Instr& i) {
   if (i.op == Opcode::StoreAttr || i.op == Opcode::DeleteAttr) {
     Value* target = pop();
     Value* value = i.op == Opcode::StoreAttr ? pop_raw() : nullptr;
-    FRAMEJIT_TRY(stored, x.set_attr(target, name, value));
-    (void)stored;
+    FRAMEJIT_REQUIRE(x.set_attr(target, name, value));
     return Flow::Next;
   }
   Value* from = pop();

@@ -84,8 +84,7 @@ Step SymbolicFrame::call_ex(const Instr& i) {
   if (dict && i.flag && dict->kind == ValueKind::Null) dict = nullptr;
   if (dict) {
     if (dict->kind != ValueKind::Dict) return break_at(BreakId::UnknownObject, "** of an object that is not a dict");
-    FRAMEJIT_TRY(opened, x.open(dict));
-    (void)opened;
+    FRAMEJIT_REQUIRE(x.open(dict));
     for (std::size_t k = 0; k < dict->items.size(); k += 2) {
       PyObject* name = dict->items[k]->object.get();
       if (!PyUnicode_CheckExact(name)) return break_at(BreakId::WouldRaise, "keywords must be strings");

@@ -55,13 +55,11 @@ Step SymbolicFrame::subscript_op(const Instr& i) {
   switch (i.op) {
     case Opcode::StoreSubscr:
     case Opcode::StoreSlice: {
-      FRAMEJIT_TRY(stored, x.set_item(container, key, pop_raw()));
-      (void)stored;
+      FRAMEJIT_REQUIRE(x.set_item(container, key, pop_raw()));
       return Flow::Next;
     }
     case Opcode::DeleteSubscr: {
-      FRAMEJIT_TRY(deleted, x.del_item(container, key));
-      (void)deleted;
+      FRAMEJIT_REQUIRE(x.del_item(container, key));
       return Flow::Next;
     }
     default: return push_or_break(x.get_item(container, key));
@@ -80,8 +78,7 @@ Step SymbolicFrame::build_op(const Instr& i) {
     case Opcode::BuildSet: {
       FRAMEJIT_TRY(set, x.make_set());
       for (Value* item : pop_raw(i.arg)) {
-        FRAMEJIT_TRY(added, x.set_add(set, item));
-        (void)added;
+        FRAMEJIT_REQUIRE(x.set_add(set, item));
       }
       push(set);
       return Flow::Next;
@@ -101,15 +98,13 @@ Step SymbolicFrame::build_op(const Instr& i) {
   if (i.op == Opcode::BuildMap) {
     Values pairs = pop_raw(2 * i.arg);
     for (std::size_t k = 0; k < pairs.size(); k += 2) {
-      FRAMEJIT_TRY(stored, x.dict_set(dict, x.look(pairs[k]), pairs[k + 1]));
-      (void)stored;
+      FRAMEJIT_REQUIRE(x.dict_set(dict, x.look(pairs[k]), pairs[k + 1]));
     }
   } else {
     Value* keys = pop();
     Values values = pop_raw(i.arg);
     for (std::size_t k = 0; k < values.size(); ++k) {
-      FRAMEJIT_TRY(stored, x.dict_set(dict, keys->items[k], values[k]));
-      (void)stored;
+      FRAMEJIT_REQUIRE(x.dict_set(dict, keys->items[k], values[k]));
     }
   }
   push(dict);
@@ -119,55 +114,47 @@ Step SymbolicFrame::build_op(const Instr& i) {
 Step SymbolicFrame::extend_op(const Instr& i) {
   if (i.op == Opcode::ListToTuple) {
     Value* list = pop();
-    FRAMEJIT_TRY(opened, x.open(list));
-    (void)opened;
+    FRAMEJIT_REQUIRE(x.open(list));
     push(s.tuple(list->items));
     return Flow::Next;
   }
   if (i.op == Opcode::MapAdd) {
     Value* value = pop_raw();
     Value* key = pop();
-    FRAMEJIT_TRY(stored, x.dict_set(peek(i.arg), key, value));
-    (void)stored;
+    FRAMEJIT_REQUIRE(x.dict_set(peek(i.arg), key, value));
     return Flow::Next;
   }
   Value* value = pop_raw();
   if (i.op == Opcode::ListAppend) {
-    FRAMEJIT_TRY(appended, x.append(peek(i.arg), value));
-    (void)appended;
+    FRAMEJIT_REQUIRE(x.append(peek(i.arg), value));
     return Flow::Next;
   }
   if (i.op == Opcode::SetAdd) {
-    FRAMEJIT_TRY(added, x.set_add(peek(i.arg), value));
-    (void)added;
+    FRAMEJIT_REQUIRE(x.set_add(peek(i.arg), value));
     return Flow::Next;
   }
   Value* target = peek(i.arg);
   value = x.look(value);
   if (i.op == Opcode::SetUpdate) {
-    FRAMEJIT_TRY(updated, x.set_update(target, value));
-    (void)updated;
+    FRAMEJIT_REQUIRE(x.set_update(target, value));
     return Flow::Next;
   }
   if (i.op == Opcode::ListExtend) {
     FRAMEJIT_TRY(items, x.unpack(value, true));
     for (Value* item : items) {
-      FRAMEJIT_TRY(appended, x.append(target, item));
-      (void)appended;
+      FRAMEJIT_REQUIRE(x.append(target, item));
     }
     return Flow::Next;
   }
   // DictUpdate, DictMerge
   if (value->kind != ValueKind::Dict) return break_at(BreakId::UnknownObject, "** of an object that is not a dict");
-  FRAMEJIT_TRY(opened, x.open(value));
-  (void)opened;
+  FRAMEJIT_REQUIRE(x.open(value));
   for (std::size_t k = 0; k < value->items.size(); k += 2) {
     if (i.op == Opcode::DictMerge) {
       FRAMEJIT_TRY(at, x.find_key(target, value->items[k]));
       if (at >= 0) return break_at(BreakId::WouldRaise, "two values for a keyword argument");
     }
-    FRAMEJIT_TRY(stored, x.dict_set(target, value->items[k], value->items[k + 1]));
-    (void)stored;
+    FRAMEJIT_REQUIRE(x.dict_set(target, value->items[k], value->items[k + 1]));
   }
   return Flow::Next;
 }

@@ -84,7 +84,7 @@ Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args,
   PyObject* init = type_attr(type, kInit);
   Value* made = session_.make(ValueKind::Object);
   made->object = Ref<>::share(cls);
-  made->transient = is_spelled_class(type);
+  made->transient = is_polyfill_class(type);
   guard_lookup(made, type_attr(type, kNew), kNew);
   guard_lookup(made, init, kInit);
   if (exception) set_attribute(made, "args", session_.tuple(args));
@@ -184,8 +184,7 @@ Captured<Value*> Executor::call_slot(PyObject* wrapper, const Values& args, cons
     if (name == "__setattr__" && of == &PyBaseObject_Type && args.size() == 3) {
       Value* attr = look(args[1]);
       if (attr->is_constant() && PyUnicode_CheckExact(attr->object.get())) {
-        FRAMEJIT_TRY(stored, set_attr_generic(self, attr->object.get(), args[2]));
-        (void)stored;
+        FRAMEJIT_REQUIRE(set_attr_generic(self, attr->object.get(), args[2]));
         return none();
       }
     }

@@ -167,8 +167,7 @@ Captured<Value*> Executor::next(Value* it) {
         }
         item = session_.constant(letter.get());
       } else {
-        FRAMEJIT_TRY(opened, open(over));  // a list may have grown since
-        (void)opened;
+        FRAMEJIT_REQUIRE(open(over));  // a list may have grown since
         if (at >= over->items.size()) return end();
         item = over->items[at];
       }
@@ -230,8 +229,7 @@ Captured<Value*> Executor::next(Value* it) {
     case kOverValues:
     case kOverItems: {
       Value* dict = it->items[0];
-      FRAMEJIT_TRY(opened, open(dict));
-      (void)opened;
+      FRAMEJIT_REQUIRE(open(dict));
       if (dict_changed(*it)) return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
       if (2 * at >= dict->items.size()) return end();
       Value* key = literal(dict->items[2 * at]->object.get());

@@ -35,8 +35,7 @@ Captured<Value*> Executor::as_tuple(Value* v, PyObject* method) {
   PyObject* raw = type_attr(class_of(*v), method);
   if (raw != type_attr(&PyTuple_Type, method)) return static_cast<Value*>(nullptr);
   guard_lookup(v, raw, method);
-  FRAMEJIT_TRY(opened, open(v));
-  (void)opened;
+  FRAMEJIT_REQUIRE(open(v));
   return session_.tuple(v->items);
 }
 
@@ -122,8 +121,7 @@ Py_ssize_t field_index(PyObject* raw) {
 Captured<Value*> Executor::field_of(Value* v, PyObject* descriptor) {
   const Py_ssize_t index = is_tuple_instance(*v) ? field_index(descriptor) : -1;
   if (index < 0) return static_cast<Value*>(nullptr);
-  FRAMEJIT_TRY(opened, open(v));
-  (void)opened;
+  FRAMEJIT_REQUIRE(open(v));
   if (static_cast<std::size_t>(index) >= v->items.size()) return raises(PyExc_IndexError, "tuple index out of range");
   return look(v->items[static_cast<std::size_t>(index)]);
 }

@@ -96,8 +96,7 @@ Captured<graph::ValueId> Executor::f64(Value* v) {
     }
   }
   if (is_runtime_int(*v)) {
-    FRAMEJIT_TRY(within, expect_within(v, kExactFloat));
-    (void)within;
+    FRAMEJIT_REQUIRE(expect_within(v, kExactFloat));
     graph::BuildResult cast = b.cast(v->id, graph::DType::F64);
     if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
     return *cast;
@@ -285,8 +284,7 @@ Captured<Value*> Executor::runtime_int_binary(int op, Value* left, Value* right)
   graph::ValueId operands[2];
   for (int k : {0, 1}) {
     Value* v = k == 0 ? left : right;
-    FRAMEJIT_TRY(within, expect_within(v, bound));
-    (void)within;
+    FRAMEJIT_REQUIRE(expect_within(v, bound));
     FRAMEJIT_TRY(id, i64(v));
     operands[k] = id;
   }

@@ -363,8 +363,7 @@ Captured<bool> force_items(Executor& x, Value* v, int depth) {
     default: return true;
   }
   if (depth > kNestingLimit) return break_at(BreakId::UnsupportedArgument, "containers nested too deep");
-  FRAMEJIT_TRY(opened, x.open(v));
-  (void)opened;
+  FRAMEJIT_REQUIRE(x.open(v));
   for (Value*& item : v->items) {
     if (item && item->kind == ValueKind::Lazy) {
       Value* before = item;
@@ -373,8 +372,7 @@ Captured<bool> force_items(Executor& x, Value* v, int depth) {
       x.session().learn([v, at, before] { v->items[at] = before; });
     }
     if (item) {
-      FRAMEJIT_TRY(inner, force_items(x, item, depth + 1));
-      (void)inner;
+      FRAMEJIT_REQUIRE(force_items(x, item, depth + 1));
     }
   }
   return true;
@@ -481,7 +479,7 @@ PyObject* Executor::type_of(Value* v) {
     case ValueKind::Range: return as(PyRange_Type);
     case ValueKind::Function: return v->transient ? nullptr : as(PyFunction_Type);
     case ValueKind::Array: break;
-    case ValueKind::Object: return v->transient && is_spelled_class(class_of(*v)) ? nullptr : as(*class_of(*v));
+    case ValueKind::Object: return v->transient && is_polyfill_class(class_of(*v)) ? nullptr : as(*class_of(*v));
     case ValueKind::Iterator:
       if (v->extra) return v->extra.get();
       return v->iterated == kGenerator ? as(PyGen_Type) : nullptr;

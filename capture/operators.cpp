@@ -63,8 +63,7 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
       return break_at(BreakId::UnknownObject,
                       type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right));
     for (Value* v : {left, right}) {
-      FRAMEJIT_TRY(forced, force(v));
-      (void)forced;
+      FRAMEJIT_REQUIRE(force(v));
     }
     return frontend->binary(session_, nb, left, right);
   }
@@ -74,13 +73,11 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
   if (left->kind == ValueKind::Dict && right->kind == ValueKind::Dict &&
       (nb == 20 || (nb == 7 && is_exact_dict(left) && is_exact_dict(right)))) {
     if (nb >= 13) {
-      FRAMEJIT_TRY(done, call_method(left, "update", {right}, {}));
-      (void)done;
+      FRAMEJIT_REQUIRE(call_method(left, "update", {right}, {}));
       return left;
     }
     FRAMEJIT_TRY(merged, call_method(left, "copy", {}, {}));
-    FRAMEJIT_TRY(done, call_method(merged, "update", {right}, {}));
-    (void)done;
+    FRAMEJIT_REQUIRE(call_method(merged, "update", {right}, {}));
     return merged;
   }
   const bool formatting = left->is_constant() && nb % 13 == 6;
@@ -159,8 +156,7 @@ Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
   const int op = nb % 13;
   const bool in_place = nb >= 13;
   if (op == 0 && left->kind == ValueKind::List && in_place) {
-    FRAMEJIT_TRY(done, extend(left, right));
-    (void)done;
+    FRAMEJIT_REQUIRE(extend(left, right));
     return left;
   }
   if (op == 0 && left->kind == right->kind) {
@@ -268,8 +264,7 @@ Captured<bool> Executor::truth(Value* v) {
     }
     case ValueKind::List:
     case ValueKind::Dict: {
-      FRAMEJIT_TRY(opened, open(v));
-      (void)opened;
+      FRAMEJIT_REQUIRE(open(v));
       return !v->items.empty();
     }
     case ValueKind::Tuple: return !v->items.empty();
@@ -321,8 +316,7 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
     if (!fits_array(*this, left) || !fits_array(*this, right))
       return break_at(BreakId::UnknownObject, "comparison with " + type_text(*this, frontend_of(*left) ? right : left));
     for (Value* v : {left, right}) {
-      FRAMEJIT_TRY(forced, force(v));
-      (void)forced;
+      FRAMEJIT_REQUIRE(force(v));
     }
     return frontend->compare(session_, op, left, right);
   }

@@ -37,8 +37,7 @@ Captured<bool> may_ask(Executor& x, const Value* set) {
 
 Captured<bool> open_set(Executor& x, Value* set) {
   if (!set->partial) return true;
-  FRAMEJIT_TRY(asked, may_ask(x, set));
-  (void)asked;
+  FRAMEJIT_REQUIRE(may_ask(x, set));
   if (PySet_GET_SIZE(set->object.get()) > kMostElements)
     return break_at(BreakId::CapturedTooMuch, "a set of many elements");
   Ref<> items = Ref<>::steal(PySequence_Tuple(set->object.get()));
@@ -73,8 +72,7 @@ Captured<Ref<>> contents(Executor& x, Value* v) {
   if (v->kind != ValueKind::Set) return Ref<>();
   if (!v->source && !v->object && !rebuild(v)) return unknown("a set");  // changes were taken back
   if (!v->source) return v->object;
-  FRAMEJIT_TRY(opened, open_set(x, v));
-  (void)opened;
+  FRAMEJIT_REQUIRE(open_set(x, v));
   if (v->items.empty()) return v->object;
   Ref<> copy = Ref<>::steal(PySet_New(v->object.get()));
   if (copy && replay(copy.get(), v->items)) return copy;
@@ -93,11 +91,9 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
   } else if (!PySet_CheckExact(set->object.get())) {
     return unknown("a change of a frozenset");
   } else if (how != kSetAdd) {  // what goes must be known
-    FRAMEJIT_TRY(opened, open_set(x, set));
-    (void)opened;
+    FRAMEJIT_REQUIRE(open_set(x, set));
   } else if (set->partial) {
-    FRAMEJIT_TRY(asked, may_ask(x, set));
-    (void)asked;
+    FRAMEJIT_REQUIRE(may_ask(x, set));
     if (PySet_GET_SIZE(set->object.get()) > kMostElements)
       return break_at(BreakId::CapturedTooMuch, "a set of many elements");
     x.guard(GuardKind::Elements, set->source, nullptr, nullptr, kMostElements);
@@ -168,15 +164,13 @@ Captured<bool> Executor::set_update(Value* set, Value* iterable) {
   for (;;) {
     FRAMEJIT_TRY(item, next(iterator));
     if (!item) return true;
-    FRAMEJIT_TRY(added, set_add(set, look(item)));
-    (void)added;
+    FRAMEJIT_REQUIRE(set_add(set, look(item)));
   }
 }
 
 Captured<Value*> Executor::set_method(Value* set, const std::string& name, const Values& args) {
   if (name == "add" && args.size() == 1) {
-    FRAMEJIT_TRY(added, set_add(set, args[0]));
-    (void)added;
+    FRAMEJIT_REQUIRE(set_add(set, args[0]));
     return none();
   }
   if ((name == "discard" || name == "remove") && args.size() == 1) {
@@ -184,19 +178,16 @@ Captured<Value*> Executor::set_method(Value* set, const std::string& name, const
     if (!o) return unknown("an element of a set");
     FRAMEJIT_TRY(held, contents(*this, set));
     if (held && name == "remove" && PySet_Contains(held.get(), o.get()) != 1) return key_error(args[0]);
-    FRAMEJIT_TRY(done, change(*this, set, kSetDiscard, o.get(), args[0]));
-    (void)done;
+    FRAMEJIT_REQUIRE(change(*this, set, kSetDiscard, o.get(), args[0]));
     return none();
   }
   if (name == "clear" && args.empty()) {
-    FRAMEJIT_TRY(done, change(*this, set, kSetClear, Py_None, none()));
-    (void)done;
+    FRAMEJIT_REQUIRE(change(*this, set, kSetClear, Py_None, none()));
     return none();
   }
   if (name == "update") {
     for (Value* arg : args) {
-      FRAMEJIT_TRY(done, set_update(set, look(arg)));
-      (void)done;
+      FRAMEJIT_REQUIRE(set_update(set, look(arg)));
     }
     return none();
   }
@@ -223,8 +214,7 @@ Captured<Value*> Executor::set_binary(int nb, Value* left, Value* right) {
   if (!l || !r) return unknown("operator of a set");
   if (nb >= 13 && left->kind == ValueKind::Set && PySet_CheckExact(l)) {
     if (op != 7) return unknown("operator of a set in place");
-    FRAMEJIT_TRY(done, set_update(left, right));
-    (void)done;
+    FRAMEJIT_REQUIRE(set_update(left, right));
     return left;
   }
   Ref<> result = Ref<>::steal(op == 1    ? PyNumber_And(l, r)
@@ -267,8 +257,7 @@ Captured<bool> Executor::set_contains(Value* set, Value* item) {
       if (PyObject_RichCompareBool(set->items[i]->object.get(), o.get(), Py_EQ) == 1) return true;
   FRAMEJIT_TRY(held, asks ? Captured<Ref<>>(set->object) : contents(*this, set));
   if (asks) {
-    FRAMEJIT_TRY(may, may_ask(*this, set));
-    (void)may;
+    FRAMEJIT_REQUIRE(may_ask(*this, set));
   }
   const int found = held ? PySet_Contains(held.get(), o.get()) : -1;
   if (found < 0) {

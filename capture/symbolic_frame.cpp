@@ -10,14 +10,14 @@ namespace framejit::capture {
 
 namespace {
 /// Our modules that spell in Python what others wrote in C.
-bool is_spelling(const std::string& module) {
+bool is_polyfill_module(const std::string& module) {
   return module == python_names::kPolyfills || module == python_names::kNumpyFunctions;
 }
 }  // namespace
 
-bool is_spelled_class(const PyTypeObject* type) {
+bool is_polyfill_class(const PyTypeObject* type) {
   PyObject* module = own_attr(const_cast<PyTypeObject*>(type), interned("__module__"));
-  return module && PyUnicode_CheckExact(module) && is_spelling(text_of(module));
+  return module && PyUnicode_CheckExact(module) && is_polyfill_module(text_of(module));
 }
 
 SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView> code_view, PyObject* globals_dict,
@@ -37,13 +37,13 @@ std::string SymbolicFrame::home() const {
 }
 
 void SymbolicFrame::note_reached(Break& b) const {
-  if (!is_spelling(home())) b.callees.push_back(view->code());
+  if (!is_polyfill_module(home())) b.callees.push_back(view->code());
 }
 
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
   const std::string home = this->home();
-  if (is_spelling(home) || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit."))))
+  if (is_polyfill_module(home) || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit."))))
     return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
@@ -108,8 +108,7 @@ Step SymbolicFrame::advance() {
   if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
   if (done && s.is_too_deep()) return break_at(BreakId::CapturedTooMuch, "a long chain of objects");
   if (done) {
-    FRAMEJIT_TRY(compiled, s.check_nodes());
-    (void)compiled;
+    FRAMEJIT_REQUIRE(s.check_nodes());
   }
   if (!done && unwind(done.error())) done = Flow::Jumped;
   if (!done) return done;
@@ -170,8 +169,7 @@ Step SymbolicFrame::push_or_break(Captured<Value*> v) {
 Step SymbolicFrame::jump(const Instr& i) {
   const auto target = static_cast<uint32_t>(i.arg);
   if (target <= pc) {
-    FRAMEJIT_TRY(fits, check_unrolled(target));
-    (void)fits;
+    FRAMEJIT_REQUIRE(check_unrolled(target));
   }
   pc = target;
   return Flow::Jumped;

@@ -99,8 +99,7 @@ class GradientFrontend final : public FunctionFrontend {
   }
 
   static Captured<Value*> watch(Session& session, Value* tape, Value* x) {
-    FRAMEJIT_TRY(first, first_node(tape));
-    (void)first;
+    FRAMEJIT_REQUIRE(first_node(tape));
     FRAMEJIT_TRY(array, as_array(session, x));
     const graph::Type type = session.graph().type(array->id);
     if (!is_inexact(type.dtype)) return break_at(BreakId::UnsupportedArgument, "a gradient with respect to integers");

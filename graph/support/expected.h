@@ -41,4 +41,11 @@ class [[nodiscard]] Expected {
   if (!name##_or) return name##_or.failure(); \
   auto name = std::move(*name##_or)
 
+/// `FRAMEJIT_REQUIRE(expression)`: returns the failure from the enclosing function. The value, which only says that
+/// there is none, is dropped.
+#define FRAMEJIT_REQUIRE(expression)                                                 \
+  do {                                                                               \
+    if (auto required_or = (expression); !required_or) return required_or.failure(); \
+  } while (false)
+
 }  // namespace framejit

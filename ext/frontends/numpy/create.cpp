@@ -83,8 +83,7 @@ Captured<ValueId> fill_value(Session& session, Value* value, std::optional<DType
 
 Captured<Value*> call_full(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"shape", "fill_value", "dtype", "order", "device", "like"}, 2));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[3], v[4], v[5]}));
   FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[2]));
   FRAMEJIT_TRY(value, fill_value(call.session, v[1], dtype));
@@ -117,13 +116,11 @@ Captured<bool> reshape_model(Session& session, graph::Type& type, Value* shape) 
 
 Captured<Value*> filled_like(const Call& call, int number) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "subok", "shape", "device"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[5]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[2], v[5]}));
   FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
   (void)subok;
   FRAMEJIT_TRY(type, model(call.session, v[0]));
-  FRAMEJIT_TRY(reshaped, reshape_model(call.session, type, v[4]));
-  (void)reshaped;
+  FRAMEJIT_REQUIRE(reshape_model(call.session, type, v[4]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(type.dtype)));
   return fresh_array(call.session, call.session.builder().full(value, type.shape));
@@ -132,16 +129,14 @@ Captured<Value*> filled_like(const Call& call, int number) {
 /// Keeps the model's order of axes, as a copy does.
 Captured<Value*> call_empty_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"prototype", "dtype", "order", "subok", "shape", "device"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[5]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[2], v[5]}));
   FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
   (void)subok;
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   graph::Graph& graph = call.session.graph();
   graph::Type type = graph.type(array->id);
-  FRAMEJIT_TRY(reshaped, reshape_model(call.session, type, v[4]));
-  (void)reshaped;
+  FRAMEJIT_REQUIRE(reshape_model(call.session, type, v[4]));
   const DType to = dtype.value_or(type.dtype);
   Dims strides = graph::packed_strides(graph.shapes(), to, type.shape, graph::copy_order(graph.shapes(), type));
   return fresh_array(call.session, call.session.builder().empty(to, type.shape, std::move(strides)));
@@ -152,13 +147,10 @@ Captured<Value*> call_ones_like(const Call& call) { return filled_like(call, 1);
 
 Captured<Value*> call_full_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "fill_value", "dtype", "order", "subok", "shape", "device"}, 2));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[6]}));
-  (void)plain;
-  FRAMEJIT_TRY(subok, flag_argument(v[4], true));
-  (void)subok;
+  FRAMEJIT_REQUIRE(none_given({v[3], v[6]}));
+  FRAMEJIT_REQUIRE(flag_argument(v[4], true));
   FRAMEJIT_TRY(type, model(call.session, v[0]));
-  FRAMEJIT_TRY(reshaped, reshape_model(call.session, type, v[5]));
-  (void)reshaped;
+  FRAMEJIT_REQUIRE(reshape_model(call.session, type, v[5]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[2]));
   FRAMEJIT_TRY(value, fill_value(call.session, v[1], dtype.value_or(type.dtype)));
   return fresh_array(call.session, call.session.builder().full(value, type.shape));
@@ -230,8 +222,7 @@ Captured<Value*> float_range(Session& session, double start, double stop, double
 
 Captured<Value*> call_arange(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"start", "stop", "step", "dtype", "device", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[4], v[5]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[4], v[5]}));
   Session& session = call.session;
   FRAMEJIT_TRY(dtype, dtype_argument(v[3]));
   Ref<> zero = Ref<>::steal(PyLong_FromLong(0)), one = Ref<>::steal(PyLong_FromLong(1));
@@ -290,8 +281,7 @@ Captured<bool> flatten(Value* value, std::size_t depth, Nested& into) {
   if (depth >= into.lengths.size() || into.lengths[depth] != length || length == 0 || value->partial)
     return break_at(BreakId::UnsupportedArgument, "a sequence of this kind as an array");
   for (Value* item : value->items) {
-    FRAMEJIT_TRY(done, flatten(item, depth + 1, into));
-    (void)done;
+    FRAMEJIT_REQUIRE(flatten(item, depth + 1, into));
   }
   return true;
 }
@@ -311,8 +301,7 @@ Captured<DType> common_dtype_of_arrays(std::span<const Operand> arrays) {
 Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DType> dtype) {
   constexpr std::size_t kMost = 64;
   Nested nested;
-  FRAMEJIT_TRY(done, flatten(sequence, 0, nested));
-  (void)done;
+  FRAMEJIT_REQUIRE(flatten(sequence, 0, nested));
   if (nested.leaves.size() > kMost) return break_at(BreakId::UnsupportedArgument, "an array of so many items");
   std::vector<Operand> leaves;
   bool arrays = false, numbers = false;
@@ -358,8 +347,7 @@ Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DTy
       rest %= step;
     }
     FRAMEJIT_TRY(element, convert(session, leaves[i], to));
-    FRAMEJIT_TRY(stored, write(session, place, element));
-    (void)stored;
+    FRAMEJIT_REQUIRE(write(session, place, element));
   }
   return fresh_array(session, array);
 }
@@ -397,8 +385,7 @@ Captured<CopyMode> copy_argument(Session& session, Value* value) {
 
 Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"object", "dtype", "copy", "order", "subok", "ndmin", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[6]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[6]}));
   FRAMEJIT_TRY(order, order_argument(v[3], 'K', "CFK"));
   FRAMEJIT_TRY(copy, copy_argument(call.session, v[2]));
   FRAMEJIT_TRY(subok, flag_argument(v[4], false));  // there are no subclasses here
@@ -440,8 +427,7 @@ Captured<Value*> call_array(const Call& call) {
 
 Captured<Value*> call_asarray(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "device", "copy", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[3], v[4], v[5]}));
   FRAMEJIT_TRY(order, order_argument(v[2], 'K', "CFK"));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   if (is_sequence(v[0]) && order == 'F')
@@ -456,8 +442,7 @@ Captured<Value*> call_asarray(const Call& call) {
 /// np.ascontiguousarray and np.asfortranarray.
 Captured<Value*> contiguous(const Call& call, char order) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[2]}));
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   const graph::Type type = call.session.graph().type(array->id);
@@ -489,10 +474,8 @@ Captured<Value*> method_copy(const Call& call) {
 
 Captured<Value*> method_astype(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "dtype", "order", "casting", "subok", "copy"}, 2));
-  FRAMEJIT_TRY(order, order_argument(v[2], 'K', "K"));
-  (void)order;
-  FRAMEJIT_TRY(subok, flag_argument(v[4], true));
-  (void)subok;
+  FRAMEJIT_REQUIRE(order_argument(v[2], 'K', "K"));
+  FRAMEJIT_REQUIRE(flag_argument(v[4], true));
   NPY_CASTING casting = NPY_UNSAFE_CASTING;
   if (!absent(v[3])) {
     const bool known = v[3]->is_constant() && PyUnicode_CheckExact(v[3]->object.get()) &&

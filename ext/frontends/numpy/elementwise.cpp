@@ -104,8 +104,7 @@ Captured<Value*> call_ufunc(const Call& call) {
       seen.push_back(std::move(one));
     }
     FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, seen, given.where->id));
-    FRAMEJIT_TRY(stored, store_masked(call.session, out->id, result->id, given.where->id));
-    (void)stored;
+    FRAMEJIT_REQUIRE(store_masked(call.session, out->id, result->id, given.where->id));
     mark();
     return out;
   }
@@ -114,8 +113,7 @@ Captured<Value*> call_ufunc(const Call& call) {
     mark();
     return given.array ? fresh_array(call.session, result->id) : result;
   }
-  FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
-  (void)stored;
+  FRAMEJIT_REQUIRE(store_result(call.session, out->id, result->id));
   mark();
   return out;
 }
@@ -173,8 +171,7 @@ Captured<Value*> call_clip(const Call& call) {
   FRAMEJIT_TRY(result, clip(call.session, args[0], args[1], args[2]));
   if (absent(args[3])) return result;
   FRAMEJIT_TRY(out, output_argument(call.session, args[3]));
-  FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
-  (void)stored;
+  FRAMEJIT_REQUIRE(store_result(call.session, out->id, result->id));
   return out;
 }
 
@@ -269,8 +266,7 @@ Captured<Value*> call_copyto(const Call& call) {
     FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
     elements = all;
   }
-  FRAMEJIT_TRY(stored, write(session, dst->id, elements));
-  (void)stored;
+  FRAMEJIT_REQUIRE(write(session, dst->id, elements));
   return session.constant(Py_None);
 }
 
@@ -280,8 +276,7 @@ Captured<Value*> method_fill(const Call& call) {
   FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
   if (v[1]->is_array() && v[1]->wrap == Wrap::NdArray)
     return break_at(BreakId::UnsupportedArgument, "fill() with an array");
-  FRAMEJIT_TRY(stored, store(call.session, x->id, v[1]));
-  (void)stored;
+  FRAMEJIT_REQUIRE(store(call.session, x->id, v[1]));
   return call.session.constant(Py_None);
 }
 

@@ -299,8 +299,7 @@ Captured<bool> worth_a_copy(Session& session, const Value* array, std::span<Valu
 
 /// a[indices] = value, by way of a copy of the array.
 Captured<bool> write_items(Session& session, Value* array, Value* key, Value* value) {
-  FRAMEJIT_TRY(worth, worth_a_copy(session, array, std::span(&key, 1)));
-  (void)worth;
+  FRAMEJIT_REQUIRE(worth_a_copy(session, array, std::span(&key, 1)));
   Value* const all[] = {array, key, value};
   FRAMEJIT_TRY(result, helper_call(session, "with_items", all));
   return write(session, array->id, result->id);
@@ -374,12 +373,10 @@ Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<V
   if (args.empty() || !args[0]->is_array() || args[0]->wrap != Wrap::NdArray)
     return break_at(BreakId::UnsupportedArgument, "what is no array, to be written");
   if (!many) {
-    FRAMEJIT_TRY(worth, worth_a_copy(session, args[0], args.subspan(1)));
-    (void)worth;
+    FRAMEJIT_REQUIRE(worth_a_copy(session, args[0], args.subspan(1)));
   }
   FRAMEJIT_TRY(result, copy_after(session, function, args, keywords));
-  FRAMEJIT_TRY(written, write(session, args[0]->id, result->id));
-  (void)written;
+  FRAMEJIT_REQUIRE(write(session, args[0]->id, result->id));
   return session.constant(Py_None);
 }
 

@@ -30,8 +30,7 @@ PyUFuncObject* matmul_ufunc() {
 Captured<bool> flag_if_not_finite(Session& session, ValueId product) {
   const ValueId twice[] = {product, product};
   FRAMEJIT_TRY(zero_or_nan, built(session.builder().elementwise(Op::Subtract, twice)));
-  FRAMEJIT_TRY(flagged, built(session.builder().cast(zero_or_nan, DType::I32)));
-  (void)flagged;
+  FRAMEJIT_REQUIRE(built(session.builder().cast(zero_or_nan, DType::I32)));
   return true;
 }
 
@@ -68,8 +67,7 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   FRAMEJIT_TRY(b, convert(session, operands[1], loop.in[1]));
   FRAMEJIT_TRY(product, integers ? integer_product(session, a, b, 'K') : built(session.builder().matmul(a, b)));
   if (floats) {
-    FRAMEJIT_TRY(flagged, flag_if_not_finite(session, product));
-    (void)flagged;
+    FRAMEJIT_REQUIRE(flag_if_not_finite(session, product));
   }
   return session.array(product, scalar_wrap(session.graph().type(product)));
 }
@@ -93,8 +91,7 @@ Captured<Value*> call_product(const Call& call) {
 Captured<Value*> method_dot(const Call& call) {
   static PyObject* const dot = PyObject_GetAttrString(arrays::numpy_module(), "dot");  // does the same
   FRAMEJIT_TRY(args, bind(call, {"a", "b", "out"}, 2));
-  FRAMEJIT_TRY(plain, none_given({args[2]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({args[2]}));
   return product_of(call.session, dot, args[0], args[1]);
 }
 

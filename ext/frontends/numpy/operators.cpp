@@ -152,8 +152,7 @@ Captured<Value*> narrow_power(Session& session, const Operand& base, const Opera
     for (const int64_t shortcut : {-1, 2})
       if (session.graph().shapes().holds(Relation::Eq, exponent.dim, shortcut)) value = static_cast<double>(shortcut);
   } else if (!is_number(exponent, value, real)) {
-    FRAMEJIT_TRY(expected, expect_long_power(session, base, exponent));
-    (void)expected;
+    FRAMEJIT_REQUIRE(expect_long_power(session, base, exponent));
   }
   if (!real && value == 2) return unary_ufunc(session, Op::Square, base);
   if (graph::is_float(base.type.dtype) || graph::is_complex(base.type.dtype)) {
@@ -218,14 +217,12 @@ Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, 
     return break_at(BreakId::OverlappingMemory,
                     "an operator in place, on memory that NumPy's loop takes another way over");
   FRAMEJIT_TRY(result, compute(session, op, left, right, true));
-  FRAMEJIT_TRY(done, store_result(session, left.id, result->id));
-  (void)done;
+  FRAMEJIT_REQUIRE(store_result(session, left.id, result->id));
   return left.value;
 }
 
 Captured<Value*> out_of_place(Session& session, const char* name, Op op, const Operand& left, const Operand& right) {
-  FRAMEJIT_TRY(placed, check_places(session, op, left, right));
-  (void)placed;
+  FRAMEJIT_REQUIRE(check_places(session, op, left, right));
   FRAMEJIT_TRY(result, or_library_call(session, name, {&left, &right}, [&]() -> Captured<Value*> {
                  FRAMEJIT_TRY(own, compute(session, op, left, right, false));
                  return left.is_array() || right.is_array() ? Captured<Value*>(own)

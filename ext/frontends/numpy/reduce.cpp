@@ -120,8 +120,7 @@ Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
 
 Captured<Value*> call_sum(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[5], v[6]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[3], v[5], v[6]}));
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
   DType to = r.dtype.value_or(wide(call.session.graph().type(r.x).dtype));
   FRAMEJIT_TRY(x, summand(call.session, r, to));
@@ -130,8 +129,7 @@ Captured<Value*> call_sum(const Call& call) {
 
 Captured<Value*> call_prod(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[5], v[6]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[3], v[5], v[6]}));
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
   DType from = call.session.graph().type(r.x).dtype, to = r.dtype.value_or(wide(from));
   if (to == DType::F16 || graph::is_complex(to) || (from != to && (graph::is_float(from) || !graph::is_int(to))))
@@ -141,8 +139,7 @@ Captured<Value*> call_prod(const Call& call) {
 }
 
 Captured<Value*> extreme(const Call& call, const std::vector<Value*>& v) {
-  FRAMEJIT_TRY(plain, none_given({v[2], v[4], v[5]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[2], v[4], v[5]}));
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], nullptr, v[3]}));
   Op op = call.op;
   if (graph::is_complex(call.session.graph().type(r.x).dtype))
@@ -159,8 +156,7 @@ Captured<Value*> call_extreme(const Call& call) {
 }
 
 Captured<Value*> truth(const Call& call, const std::vector<Value*>& v) {
-  FRAMEJIT_TRY(plain, none_given({v[2], v[4]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[2], v[4]}));
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], nullptr, v[3]}));
   FRAMEJIT_TRY(x, cast(call.session, r.x, DType::Bool));
   return reduced(call.session, r, call.op, x);
@@ -264,8 +260,7 @@ Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
 
 Captured<Value*> variance_of(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "ddof", "keepdims", "where", "mean", "correction"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[6], v[7], v[8]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[3], v[6], v[7], v[8]}));
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[5]}));
   int64_t ddof = 0;
   if (v[4]) {
@@ -287,8 +282,7 @@ Captured<Value*> call_std(const Call& call) {
 
 Captured<Value*> call_mean(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "keepdims", "where"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[5]}));
-  (void)plain;
+  FRAMEJIT_REQUIRE(none_given({v[3], v[5]}));
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
   return mean(call.session, r);
 }

@@ -282,8 +282,7 @@ Captured<Value*> call_as_strided(const Call& call) {
   graph::ShapeEnv& shapes = session.graph().shapes();
   FRAMEJIT_TRY(x, array_argument(session, v[0]));
   for (std::size_t flag : {3u, 4u}) {
-    FRAMEJIT_TRY(given, flag_argument(v[flag], false));
-    (void)given;
+    FRAMEJIT_REQUIRE(flag_argument(v[flag], false));
   }
   const graph::Type type = session.graph().type(x->id);
   Dims shape = type.shape, strides = type.strides;
@@ -493,8 +492,7 @@ Captured<Value*> call_concatenate(const Call& call) {
   for (const Operand& array : arrays) {
     const Dim part = graph.type(array.id).shape[along];
     FRAMEJIT_TRY(elements, cast(session, array.id, to));
-    FRAMEJIT_TRY(stored, write(session, session.builder().slice(result, axis, at, part, 1), elements));
-    (void)stored;
+    FRAMEJIT_REQUIRE(write(session, session.builder().slice(result, axis, at, part, 1), elements));
     at = at + part;
   }
   return fresh_array(session, result);
@@ -507,8 +505,7 @@ Captured<Value*> method_clip(const Call& call) {
   FRAMEJIT_TRY(result, clip(call.session, v[0], v[1], v[2]));
   if (absent(v[3])) return result;
   FRAMEJIT_TRY(out, output_argument(call.session, v[3]));
-  FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
-  (void)stored;
+  FRAMEJIT_REQUIRE(store_result(call.session, out->id, result->id));
   return out;
 }
 
