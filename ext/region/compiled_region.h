@@ -130,9 +130,9 @@ class Entry {
   bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
   bool asks_scipy_ = false;       // a function of scipy.special, and time to ask for its own errstate
   bool order_matters_ = false;    // a floating-point reduction: NumPy's buffer size has a say
+  RunPolicy policy_;
   int64_t steps_ = 0;
   uint32_t other_way_ = 0;
-  RunPolicy policy_;
 };
 
 }  // namespace framejit::ext::region

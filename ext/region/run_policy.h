@@ -79,16 +79,18 @@ class RunPolicy {
 
   bool is_demoted() const { return streak_ >= kDemoteAfter; }
 
-  std::string function_;
-  double least_bytecode_ = 0;
-  Comparison::WarmUp warm_up_ = Comparison::kRounds;
+  // What each run looks at comes first.
   int64_t hits_ = 0;
-  int streak_ = 0, rest_ = 0, losses_ = 0;
-  const char* unprofitable_ = nullptr;
-  const char* why_ = "";                   // runs came to nothing, the last time
-  std::map<int, Comparison> comparisons_;  // by the size of the work
+  int64_t compared_from_ = INT64_MAX;  // of hits
   Comparison* sampled_ = nullptr;
-  int64_t compared_from_ = INT64_MAX, reopened_at_ = INT64_MAX;  // hits
+  const char* unprofitable_ = nullptr;
+  double least_bytecode_ = 0;
+  int streak_ = 0, rest_ = 0, losses_ = 0;
+  const char* why_ = "";                   // runs came to nothing, the last time
+  int64_t reopened_at_ = INT64_MAX;        // of hits
+  std::map<int, Comparison> comparisons_;  // by the size of the work
+  Comparison::WarmUp warm_up_ = Comparison::kRounds;
+  std::string function_;
 };
 
 }  // namespace framejit::ext::region
