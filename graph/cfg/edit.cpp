@@ -78,6 +78,130 @@ void join_blocks(Cfg& cfg) {
   rename(cfg, names);
 }
 
+namespace {
+
+/// Cycles of a part of the graph: each a set of blocks that lead to each other.
+class Cycles {
+ public:
+  Cycles(const Cfg& cfg, const std::vector<bool>& part) : cfg_(cfg), part_(part), number_(cfg.blocks.size(), 0) {
+    low_.resize(cfg.blocks.size());
+    open_.resize(cfg.blocks.size());
+    for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
+      if (part[b] && number_[b] == 0) search(b);
+  }
+  std::vector<std::vector<uint32_t>> found;
+
+ private:
+  /// Tarjan's algorithm.
+  void search(uint32_t root) {
+    std::vector<std::pair<uint32_t, int>> path;
+    const auto enter = [&](uint32_t b) {
+      number_[b] = low_[b] = ++count_;
+      stack_.push_back(b);
+      open_[b] = true;
+      path.emplace_back(b, 0);
+    };
+    enter(root);
+    while (!path.empty()) {
+      auto& [b, next] = path.back();
+      if (next < cfg_.blocks[b].successors()) {
+        const uint32_t to = cfg_.blocks[b].to[next++].block;
+        if (!part_[to]) continue;
+        if (number_[to] == 0) enter(to);
+        else if (open_[to]) low_[b] = std::min(low_[b], number_[to]);
+        continue;
+      }
+      const uint32_t done = b;
+      path.pop_back();
+      if (!path.empty()) low_[path.back().first] = std::min(low_[path.back().first], low_[done]);
+      if (low_[done] != number_[done]) continue;
+      std::vector<uint32_t> cycle;
+      uint32_t member;
+      do {
+        member = stack_.back();
+        stack_.pop_back();
+        open_[member] = false;
+        cycle.push_back(member);
+      } while (member != done);
+      if (cycle.size() > 1) found.push_back(std::move(cycle));
+    }
+  }
+
+  const Cfg& cfg_;
+  const std::vector<bool>& part_;
+  std::vector<uint32_t> number_, low_, stack_;
+  std::vector<bool> open_;
+  uint32_t count_ = 0;
+};
+
+/// The cycle and its head, if a part of the graph has one that is entered at several blocks.
+std::pair<std::vector<uint32_t>, uint32_t> entered_twice(const Cfg& cfg, const Shape& shape,
+                                                         const std::vector<bool>& part) {
+  for (const std::vector<uint32_t>& cycle : Cycles(cfg, part).found) {
+    std::vector<bool> inside(cfg.blocks.size(), false);
+    for (uint32_t b : cycle) inside[b] = true;
+    std::vector<uint32_t> entries;
+    for (uint32_t b : cycle)
+      if (std::any_of(shape.before[b].begin(), shape.before[b].end(), [&](uint32_t p) { return !inside[p]; }))
+        entries.push_back(b);
+    uint32_t head = entries.empty() ? kNone : entries[0];
+    if (entries.size() > 1) {
+      // Where a loop of the program begins: control comes from the loop around it, and from its own end.
+      head = kNone;
+      for (uint32_t b : cycle) {
+        const auto comes = [&](bool from_outer) {
+          return std::any_of(shape.before[b].begin(), shape.before[b].end(), [&](uint32_t p) {
+            return inside[p] && (cfg.blocks[p].level < cfg.blocks[b].level) == from_outer;
+          });
+        };
+        if (comes(true) && comes(false) && (head == kNone || cfg.blocks[b].level < cfg.blocks[head].level)) head = b;
+      }
+      const auto count = [&](uint32_t b) { return shape.before[b].size(); };
+      if (head == kNone)
+        head =
+            *std::max_element(cycle.begin(), cycle.end(), [&](uint32_t a, uint32_t b) { return count(a) < count(b); });
+      return {cycle, head};
+    }
+    inside[head] = false;
+    if (auto inner = entered_twice(cfg, shape, inside); !inner.first.empty()) return inner;
+  }
+  return {};
+}
+
+}  // namespace
+
+void separate_entries(Cfg& cfg) {
+  constexpr int kMostTimes = 8;
+  constexpr std::size_t kMostNodes = 400;
+  for (int times = 0; times < kMostTimes; ++times) {
+    const Shape shape = shape_of(cfg);
+    std::vector<bool> reached(cfg.blocks.size(), false);
+    for (uint32_t b : shape.order) reached[b] = true;
+    auto [cycle, head] = entered_twice(cfg, shape, reached);
+    if (cycle.empty()) return;
+    std::vector<uint32_t> copied;
+    std::vector<uint32_t> owner(cfg.nodes.size(), kNone);
+    std::size_t nodes = 0;
+    for (uint32_t b : cycle) {
+      if (b == head) continue;
+      copied.push_back(b);
+      nodes += cfg.blocks[b].nodes.size();
+      for (Id p : cfg.blocks[b].params) owner[p] = b;
+      for (Id n : cfg.blocks[b].nodes) owner[n] = b;
+    }
+    if (nodes > kMostNodes) return;
+    std::vector<bool> inside(cfg.blocks.size(), false);
+    for (uint32_t b : cycle) inside[b] = true;
+    const Copy copy = copy_blocks(cfg, copied);
+    for (uint32_t p : shape.order)
+      for (int k = 0; !inside[p] && k < cfg.blocks[p].successors(); ++k)
+        if (const auto at = copy.blocks.find(cfg.blocks[p].to[k].block); at != copy.blocks.end())
+          cfg.blocks[p].to[k].block = at->second;
+    mend(cfg, copy, owner);
+    drop_unreached(cfg);
+  }
+}
+
 void separate_loops(Cfg& cfg) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -266,9 +390,10 @@ class Mender {
     const auto key = std::pair(v, b);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
     const uint32_t first = owner_[v], second = copy_.blocks.at(first);
-    // In front of a loop that tests its end at its end, the first definition also leads to the second.
+    // A definition that leads to the other one is not always the last in front of what it dominates.
     if (first != b && !shape_.dominates(first, second) && shape_.dominates(first, b)) return known_[key] = v;
-    if (second != b && shape_.dominates(second, b)) return known_[key] = copy_.values.at(v);
+    if (second != b && !shape_.dominates(second, first) && shape_.dominates(second, b))
+      return known_[key] = copy_.values.at(v);
     std::vector<uint32_t> before(shape_.before[b].begin(), shape_.before[b].end());
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());

@@ -38,6 +38,8 @@ void drop_unreached(Cfg& cfg);
 void separate_exits(Cfg& cfg);
 /// Joins blocks of which the first always leads to the second, and nothing else does.
 void join_blocks(Cfg& cfg);
+/// Loops that are entered at several blocks get copies of some of them in front, so that one block is the head.
+void separate_entries(Cfg& cfg);
 /// Loops of the program that have the same head, because the first round of an inner one is a block of its own, get
 /// heads of their own.
 void separate_loops(Cfg& cfg);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "graph/cfg/edit.h"
 
@@ -72,6 +73,93 @@ bool rotate_loops(Cfg& cfg) {
     changed = true;
   }
   return changed;
+}
+
+namespace {
+
+/// The rounds of a loop that counts them down from a constant, if they are few.
+std::optional<int> known_rounds(const Cfg& cfg, const std::vector<uint32_t>& members, uint32_t head, uint32_t front) {
+  constexpr int64_t kMostRounds = 4;
+  const Block& block = cfg.blocks[head];
+  const auto inside = [&](uint32_t b) { return std::find(members.begin(), members.end(), b) != members.end(); };
+  if (block.end != Block::End::Branch || !inside(block.to[0].block) || inside(block.to[1].block)) return std::nullopt;
+  const Node& c = cfg.at(block.condition);
+  if (cfg.is_param[block.condition] || c.op != Op::Ne || !cfg.is_const(c.args[1]) || cfg.at(c.args[1]).imm != 0)
+    return std::nullopt;
+  const auto at = std::find(block.params.begin(), block.params.end(), c.args[0]);
+  if (at == block.params.end()) return std::nullopt;
+  const auto which = static_cast<std::size_t>(at - block.params.begin());
+  for (uint32_t b : members)
+    for (int k = 0; k < cfg.blocks[b].successors(); ++k) {
+      if (cfg.blocks[b].to[k].block != head) continue;
+      const Id given = cfg.blocks[b].to[k].args[which];
+      const Node& less = cfg.at(given);
+      if (cfg.is_param[given] || less.op != Op::Add || less.args[0] != *at || !cfg.is_const(less.args[1]) ||
+          cfg.at(less.args[1]).imm != -1)
+        return std::nullopt;
+    }
+  const Id first = cfg.blocks[front].to[0].args[which];
+  if (!cfg.is_const(first) || cfg.at(first).imm < 0 || cfg.at(first).imm > kMostRounds) return std::nullopt;
+  return static_cast<int>(cfg.at(first).imm);
+}
+
+}  // namespace
+
+bool unroll_short_loops(Cfg& cfg) {
+  constexpr std::size_t kMostCopies = 160;
+  const Shape before = shape_of(cfg);
+  for (uint32_t head : before.order) {
+    if (before.loop[head] != head) continue;
+    const std::vector<uint32_t> members = blocks_of_loop(cfg, before, head);
+    const uint32_t front = front_of(cfg, before, head);
+    std::size_t nodes = 0;
+    bool inner = true;
+    for (uint32_t b : members) {
+      nodes += cfg.blocks[b].nodes.size();
+      inner = inner && before.loop[b] == head;
+    }
+    if (!inner || front == kNone) continue;
+    const std::optional<int> rounds = known_rounds(cfg, members, head, front);
+    if (!rounds || nodes * static_cast<std::size_t>(*rounds) > kMostCopies) continue;
+    std::vector<uint32_t> owner(cfg.nodes.size(), kNone);
+    for (uint32_t b : members) {
+      for (Id p : cfg.blocks[b].params) owner[p] = b;
+      for (Id n : cfg.blocks[b].nodes) owner[n] = b;
+    }
+    std::vector<uint32_t> last{front};  // blocks that lead to the next round
+    for (int round = 0; round <= *rounds; ++round) {
+      const Copy copy = copy_blocks(cfg, members);
+      owner.resize(cfg.nodes.size(), kNone);
+      const uint32_t fresh = copy.blocks.at(head);
+      for (uint32_t b : last)
+        for (int k = 0; k < cfg.blocks[b].successors(); ++k)
+          if (cfg.blocks[b].to[k].block == head) cfg.blocks[b].to[k].block = fresh;
+      last.clear();
+      for (uint32_t b : members) {
+        Block& made = cfg.blocks[copy.blocks.at(b)];
+        for (int k = 0; k < made.successors(); ++k)
+          if (made.to[k].block == fresh) {
+            made.to[k].block = head;
+            last.push_back(copy.blocks.at(b));
+          }
+      }
+      Node goes_on;
+      goes_on.type = Type::I64;
+      goes_on.imm = round < *rounds;
+      cfg.blocks[fresh].condition = cfg.add(goes_on);
+      cfg.blocks[fresh].nodes.push_back(cfg.blocks[fresh].condition);
+      if (round == *rounds) {
+        cfg.blocks[fresh].end = Block::End::Jump;
+        cfg.blocks[fresh].to[0] = std::exchange(cfg.blocks[fresh].to[1], Edge{});
+        cfg.blocks[fresh].condition = kNone;
+      }
+      owner.resize(cfg.nodes.size(), kNone);
+      mend(cfg, copy, owner);
+    }
+    drop_unreached(cfg);
+    return true;
+  }
+  return false;
 }
 
 namespace {

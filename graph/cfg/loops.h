@@ -20,6 +20,9 @@ uint32_t front_of(const Cfg& cfg, const Shape& shape, uint32_t head);
 /// it.
 bool version_loops(Cfg& cfg);
 
+/// An inner loop of a few rounds, whose number is a constant, becomes these rounds. Branches are folded afterwards.
+bool unroll_short_loops(Cfg& cfg);
+
 /// What counts in step with another count is computed from it.
 void count_once(Cfg& cfg);
 

@@ -90,6 +90,7 @@ std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
 Id simplified(const Cfg& cfg, const Node& n) {
   const auto is = [&](int i, int64_t v) { return cfg.is_const(n.args[i]) && cfg.at(n.args[i]).imm == v; };
   if (n.op == Op::Select && n.args[1] == n.args[2]) return n.args[1];
+  if (n.op == Op::Select && cfg.is_const(n.args[0])) return cfg.at(n.args[0]).imm ? n.args[1] : n.args[2];
   if (n.type != Type::I64) return kNone;
   switch (n.op) {
     case Op::Add:
@@ -297,6 +298,23 @@ void number_values(Cfg& cfg) {
   rename(cfg, names);
 }
 
+/// Branches of which it is known where they lead.
+bool fold_branches(Cfg& cfg) {
+  bool changed = false;
+  for (Block& b : cfg.blocks) {
+    if (b.end != Block::End::Branch) continue;
+    const bool same = b.to[0].block == b.to[1].block && b.to[0].args == b.to[1].args;
+    if (!same && !cfg.is_const(b.condition)) continue;
+    if (!same && cfg.at(b.condition).imm == 0) std::swap(b.to[0], b.to[1]);
+    b.to[1] = Edge{};
+    b.end = Block::End::Jump;
+    b.condition = kNone;
+    changed = true;
+  }
+  if (changed) drop_unreached(cfg);
+  return changed;
+}
+
 /// Takes out what nothing uses.
 void drop_unused(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
@@ -352,21 +370,32 @@ void drop_unused(Cfg& cfg) {
 }  // namespace
 
 void optimize(Cfg& cfg) {
+  constexpr int kMostShortLoops = 16;
   const auto simplify = [&cfg](bool changed = true) {
-    if (!changed) return;
-    drop_parameters(cfg);
-    number_values(cfg);
+    while (changed) {
+      drop_parameters(cfg);
+      number_values(cfg);
+      changed = fold_branches(cfg);
+    }
   };
   simplify();
   simplify();
   drop_unused(cfg);
-  if (!shape_of(cfg).has_loop) return;
   join_blocks(cfg);
+  separate_exits(cfg);
+  separate_entries(cfg);
+  if (!shape_of(cfg).has_loop) return;
   separate_loops(cfg);
   add_preheaders(cfg);
   separate_exits(cfg);
   simplify();
   drop_unused(cfg);
+  for (int loops = 0; loops < kMostShortLoops && unroll_short_loops(cfg); ++loops) {
+    simplify();
+    drop_unused(cfg);
+    join_blocks(cfg);
+    add_preheaders(cfg);
+  }
   simplify(version_loops(cfg));
   count_once(cfg);
   if (rotate_loops(cfg)) add_preheaders(cfg);

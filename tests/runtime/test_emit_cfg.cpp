@@ -427,7 +427,9 @@ class RandomNest {
       case 8: f = make(Op::Select, Type::F64, make(Op::Lt, Type::I64, vars_[3], vars_[4]), vars_[3], vars_[4]); return;
       case 9: choice(depth); return;
       default:
-        if (depth > 0) loop(depth - 1);
+        if (depth <= 0) return;
+        if (below(3) == 0) loop_with_two_entries(depth - 1);
+        else loop(depth - 1);
     }
   }
 
@@ -458,6 +460,47 @@ class RandomNest {
     }
     take_params(join);
     at_ = join;
+  }
+
+  /// do { A or B } while (i < n), where the first round has its own test: the loop is entered at A and at B.
+  void loop_with_two_entries(int depth) {
+    const Id limit = lengths_[static_cast<std::size_t>(below(2))];
+    ++level_;
+    const uint32_t arms[] = {block(), block()}, join = block();
+    --level_;
+    const auto choose = [&](Id count) {
+      g_.blocks[at_].condition = make(Op::Lt, Type::I64, vars_[0], vars_[static_cast<std::size_t>(1 + below(2))]);
+      g_.blocks[at_].end = cfg::Block::End::Branch;
+      for (const int k : {0, 1}) g_.blocks[at_].to[k] = all_to(arms[k], {count});
+    };
+    choose(constant(g_, at_, 0));
+    ++level_;
+    std::vector<Id> counts;
+    for (const uint32_t arm : arms) {
+      at_ = arm;
+      take_params(arm);
+      const Id count = g_.add_param(arm, Type::I64);
+      vars_[static_cast<std::size_t>(below(3))] = count;
+      for (int64_t k = 1 + below(3); k > 0; --k) statement(depth);
+      g_.blocks[at_].end = cfg::Block::End::Jump;
+      g_.blocks[at_].to[0] = all_to(join, {count});
+    }
+    at_ = join;
+    take_params(join);
+    const Id count = make(Op::Add, Type::I64, g_.add_param(join, Type::I64), constant(g_, join, 1));
+    check(Op::Poll, cfg::kNone);
+    const uint32_t again = block();
+    --level_;
+    const uint32_t behind = block();
+    g_.blocks[join].condition = make(Op::Lt, Type::I64, count, limit);
+    g_.blocks[at_].end = cfg::Block::End::Branch;
+    g_.blocks[at_].to[0] = {again, {}};
+    g_.blocks[at_].to[1] = {behind, {}};
+    at_ = again;
+    ++level_;
+    choose(count);
+    --level_;
+    at_ = behind;
   }
 
   /// for v in range(start, stop, step), as the translator writes it.
