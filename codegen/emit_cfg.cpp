@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/asmjit_shim.h"
+#include "codegen/emit_cfg_vectors.h"
 #include "graph/cfg/registers.h"
 #include "graph/support/check.h"
 
@@ -42,19 +43,24 @@ class ErrorRecorder : public asmjit::ErrorHandler {
 
 using cfg::is_comparison;
 
-class CfgEmitter {
+class CfgEmitter : private CfgNumbers {
  public:
-  CfgEmitter(const Cfg& cfg, asmjit::x86::Compiler& cc)
+  CfgEmitter(const Cfg& cfg, asmjit::x86::Compiler& cc, Isa isa)
       : cfg_(cfg),
         cc_(cc),
+        isa_(isa),
         shape_(cfg::shape_of(cfg)),
         registers_(cfg::assign_registers(cfg, shape_)),
         gps_(cfg.nodes.size()),
-        xmms_(cfg.nodes.size()) {}
+        xmms_(cfg.nodes.size()),
+        vectors_(cfg, registers_, cc, isa, *this) {}
 
   void emit_function() {
     asmjit::FuncNode* function =
         cc_.addFunc(asmjit::FuncSignatureT<int64_t, const void*, const void*, const void*, void*, const void*>());
+    function->frame().setAvxEnabled();
+    function->frame().setAvxCleanup();
+    if (isa_ == Isa::Avx512) function->frame().setAvx512Enabled();
     for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) *gp = cc_.newIntPtr();
     unsigned i = 0;
     for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) function->setArg(i++, *gp);
@@ -81,7 +87,7 @@ class CfgEmitter {
            cfg_.at(id).imm == static_cast<int32_t>(cfg_.at(id).imm);
   }
 
-  Gp gp(Id id) {
+  Gp gp(Id id) override {
     if (cfg_.is_const(id)) {
       const Gp constant = cc_.newInt64();
       set(constant, cfg_.at(id).imm);
@@ -95,7 +101,7 @@ class CfgEmitter {
     return gps_[home];
   }
 
-  Xmm xmm(Id id) {
+  Xmm xmm(Id id) override {
     const Node& n = cfg_.at(id);
     if (cfg_.is_const(id)) {
       const Xmm constant = n.type == Type::F64 ? cc_.newXmmSd() : cc_.newXmmSs();
@@ -134,7 +140,9 @@ class CfgEmitter {
 
   void move(Id to, Id from) {
     const Node& n = cfg_.at(from);
-    if (n.type == Type::I64) {
+    if (n.lanes > 1) {
+      vectors_.move(to, from);
+    } else if (n.type == Type::I64) {
       if (cfg_.is_const(from)) set(gp(to), n.imm);
       else cc_.mov(gp(to), gp(from));
     } else if (cfg_.is_const(from)) {
@@ -159,6 +167,7 @@ class CfgEmitter {
     std::vector<std::pair<Id, Id>> open = moves(e);
     std::vector<std::pair<Id, Gp>> held_gp;
     std::vector<std::pair<Id, Xmm>> held_xmm;
+    std::vector<std::pair<Id, asmjit::x86::Vec>> held_vectors;
     while (!open.empty()) {
       bool moved = false;
       for (std::size_t i = 0; i < open.size(); ++i) {
@@ -175,7 +184,9 @@ class CfgEmitter {
       // A ring: one of its values waits beside.
       const auto [to, from] = open.back();
       open.pop_back();
-      if (cfg_.at(from).type == Type::I64) {
+      if (cfg_.at(from).lanes > 1) {
+        held_vectors.emplace_back(to, vectors_.copy(from));
+      } else if (cfg_.at(from).type == Type::I64) {
         held_gp.emplace_back(to, cc_.newInt64());
         cc_.mov(held_gp.back().second, gp(from));
       } else {
@@ -185,6 +196,7 @@ class CfgEmitter {
     }
     for (const auto& [to, held] : held_gp) cc_.mov(gp(to), held);
     for (const auto& [to, held] : held_xmm) cc_.vmovaps(xmm(to), held);
+    for (const auto& [to, held] : held_vectors) cc_.emit(asmjit::x86::Inst::kIdVmovaps, vectors_.vec(to), held);
   }
 
   void go(const Edge& e, bool last) {
@@ -204,6 +216,7 @@ class CfgEmitter {
   void emit_block(uint32_t b) {
     const Block& block = cfg_.blocks[b];
     cc_.bind(blocks_[b]);
+    vectors_.begin_block();
     for (Id id : block.nodes)
       if (!registers_.at_exits[id]) emit_node(id);
     switch (block.end) {
@@ -256,8 +269,25 @@ class CfgEmitter {
     else cc_.vucomiss(a, b);
   }
 
+  /// What is not finite is no number once it is taken from itself.
+  void compare_finite(Id id) {
+    const bool wide = cfg_.at(id).type == Type::F64;
+    const Xmm difference = wide ? cc_.newXmmSd() : cc_.newXmmSs(), a = xmm(id);
+    wide ? cc_.vsubsd(difference, a, a) : cc_.vsubss(difference, a, a);
+    compare_floats(cfg_.at(id).type, difference, difference);
+  }
+
   void jump_if(Id condition, bool truth, const Label& to) {
     const Node& n = cfg_.at(condition);
+    if (n.op == Op::Waits) {
+      cc_.cmp(asmjit::x86::byte_ptr(poll_), 0);
+      return void(cc_.j(truth ? Cond::kNE : Cond::kE, to));
+    }
+    if (n.op == Op::Finite && cfg_.at(n.args[0]).lanes == 1) {
+      compare_finite(n.args[0]);
+      return void(cc_.j(truth ? Cond::kNP : Cond::kP, to));
+    }
+    if (n.op == Op::Finite || n.op == Op::AllOf) return vectors_.jump_if(condition, truth, to);
     if (cfg_.is_param[condition] || !is_comparison(n.op)) {
       const Gp value = gp(condition);
       cc_.test(value, value);
@@ -312,7 +342,7 @@ class CfgEmitter {
     cc_.mov(gp(id), made);
   }
 
-  Mem address(const Node& n) {
+  Mem address(const Node& n) override {
     Mem at;
     const auto displacement = static_cast<int32_t>(n.imm);
     const bool fixed = n.args[1] == kNone || is_small(n.args[1]);
@@ -649,8 +679,13 @@ class CfgEmitter {
 
   void emit_node(Id id) {
     const Node& n = cfg_.at(id);
+    if (n.lanes > 1) return vectors_.emit(id);
     switch (n.op) {
-      case Op::Const: return;
+      case Op::Const:
+      case Op::Waits:
+      case Op::Finite:
+      case Op::AllOf: return;  // those are asked where control depends on them
+      case Op::SumOf: return vectors_.emit_sum(id);
       case Op::Symbol: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(symbols_, static_cast<int32_t>(8 * n.imm))));
       case Op::Pointer:
         return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(pointers_, static_cast<int32_t>(8 * n.imm))));
@@ -658,14 +693,7 @@ class CfgEmitter {
       case Op::Load: return emit_load(id);
       case Op::Store: return emit_store(n);
       case Op::Check: return jump_if(n.args[0], false, exit(n.exit));
-      case Op::CheckFinite: {
-        // What is not finite is no number once it is taken from itself.
-        const bool wide = cfg_.at(n.args[0]).type == Type::F64;
-        const Xmm difference = wide ? cc_.newXmmSd() : cc_.newXmmSs(), a = xmm(n.args[0]);
-        wide ? cc_.vsubsd(difference, a, a) : cc_.vsubss(difference, a, a);
-        compare_floats(cfg_.at(n.args[0]).type, difference, difference);
-        return void(cc_.j(Cond::kP, exit(n.exit)));
-      }
+      case Op::CheckFinite: compare_finite(n.args[0]); return void(cc_.j(Cond::kP, exit(n.exit)));
       case Op::Poll: cc_.cmp(asmjit::x86::byte_ptr(poll_), 0); return void(cc_.j(Cond::kNE, exit(n.exit)));
       case Op::Call:
       case Op::Update: return emit_call(id);
@@ -737,10 +765,12 @@ class CfgEmitter {
 
   const Cfg& cfg_;
   asmjit::x86::Compiler& cc_;
+  const Isa isa_;
   const cfg::Shape shape_;
   const cfg::Registers registers_;
   std::vector<Gp> gps_;
   std::vector<Xmm> xmms_;
+  CfgVectors vectors_;
   std::vector<bool> taken_;
   std::map<std::vector<int64_t>, uint32_t> same_exits_;  // by number and values
   std::vector<Id> computed_;                             // at the exit that is being made
@@ -764,7 +794,7 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
   asmjit::x86::Compiler cc(&code);
-  CfgEmitter(cfg, cc).emit_function();
+  CfgEmitter(cfg, cc, isa).emit_function();
   cc.finalize();
   code.flatten();
   code.resolveUnresolvedLinks();

@@ -63,10 +63,11 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
-  cfg::optimize(graph);
+  const codegen::Isa isa = module::target_cpu().isa;
+  cfg::optimize(graph, isa == codegen::Isa::Avx512 ? 64 : isa == codegen::Isa::Avx2 ? 32 : 0);
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
-  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, with_listing));
+  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, isa, with_listing));
   const std::span<const uint8_t> piece(kernel.bytes);
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
   loop->code_ = std::move(code);

@@ -21,18 +21,23 @@ constexpr const char* kMems[] = {"i8", "u8", "i16", "u16", "i32", "u32", "i64", 
 
 std::string name_of(Id id) { return id == kNone ? "-" : "%" + std::to_string(id); }
 
+std::string type_text(const Node& n) {
+  return kTypes[static_cast<int>(n.type)] + (n.lanes > 1 ? "x" + std::to_string(n.lanes) : std::string());
+}
+
 std::string text_of(const Cfg& cfg, Id id) {
   const Node& n = cfg.at(id);
-  std::string out = n.type == Type::None ? "" : name_of(id) + ": " + kTypes[static_cast<int>(n.type)] + " = ";
+  std::string out = n.type == Type::None ? "" : name_of(id) + ": " + type_text(n) + " = ";
   out += info(n.op).text;
   if (n.op == Op::Load || n.op == Op::Store || n.op == Op::Extend)
     out += std::string(".") + kMems[static_cast<int>(n.mem)];
+  if (n.op == Op::Store && n.lanes > 1) out += "x" + std::to_string(n.lanes);
   if (n.function) out += std::string(" ") + n.function->name;
   if (n.op == Op::Const && n.type == Type::F64) {
     char text[40];
     std::snprintf(text, sizeof text, " %.17g", std::bit_cast<double>(n.imm));
     out += text;
-  } else if (info(n.op).operands == 0 && n.op != Op::Poll) {
+  } else if (info(n.op).operands == 0 && n.op != Op::Poll && n.op != Op::Waits) {
     out += " " + std::to_string(n.imm);
   }
   for (Id a : n.args)
@@ -41,8 +46,31 @@ std::string text_of(const Cfg& cfg, Id id) {
     if (n.args[1] != kNone) out += " *" + std::to_string(n.scale);
     if (n.imm != 0) out += " +" + std::to_string(n.imm);
   }
+  if (n.op == Op::Ramp) out += " by " + std::to_string(n.imm);
+  if (n.count != kNone) out += (n.from_last ? " last " : " first ") + name_of(n.count);
+  if (n.where != kNone) out += " where " + name_of(n.where);
   if (n.exit != kNone) out += " else exit" + std::to_string(n.exit);
   return out;
+}
+
+/// Vectors have the lanes of their operands; what takes or gives numbers says so here.
+bool lanes_fit(const Cfg& cfg, const Node& n) {
+  const auto lanes = [&](Id v) { return v == kNone ? 1 : static_cast<int>(cfg.at(v).lanes); };
+  const int a = lanes(n.args[0]), b = lanes(n.args[1]), c = lanes(n.args[2]);
+  if (lanes(n.count) > 1 || (n.where != kNone && lanes(n.where) != n.lanes)) return false;
+  switch (n.op) {
+    case Op::Load: return a == 1 && b == 1;
+    case Op::Store: return a == 1 && b == 1 && c == n.lanes;
+    case Op::Splat:
+    case Op::Ramp: return a == 1 && n.lanes > 1;
+    case Op::Finite: return n.lanes == 1;
+    case Op::AllOf:
+    case Op::SumOf: return a > 1 && n.lanes == 1;
+    default:
+      for (Id v : n.args)
+        if (v != kNone && lanes(v) != n.lanes) return false;
+      return true;
+  }
 }
 
 std::string text_of(const Edge& e) {
@@ -62,9 +90,10 @@ int size_of(Mem mem) {
 
 Type type_of(Mem mem) { return mem == Mem::F64 ? Type::F64 : mem == Mem::F32 ? Type::F32 : Type::I64; }
 
-Id Cfg::add_param(uint32_t block, Type type) {
+Id Cfg::add_param(uint32_t block, Type type, uint8_t lanes) {
   Node n;
   n.type = type;
+  n.lanes = lanes;
   const Id id = add(n);
   is_param[id] = true;
   blocks[block].params.push_back(id);
@@ -78,7 +107,7 @@ std::string print(const Cfg& cfg) {
     const Block& block = cfg.blocks[b];
     out += "block" + std::to_string(b) + "(";
     for (std::size_t i = 0; i < block.params.size(); ++i)
-      out += (i ? ", " : "") + name_of(block.params[i]) + ": " + kTypes[static_cast<int>(cfg.at(block.params[i]).type)];
+      out += (i ? ", " : "") + name_of(block.params[i]) + ": " + type_text(cfg.at(block.params[i]));
     out += "):";
     if (shape.depth[b] > 0) out += "  # loop depth " + std::to_string(shape.depth[b]);
     out += "\n";
@@ -219,7 +248,10 @@ std::string verify(const Cfg& cfg) {
   const auto leaves = [&](uint32_t exit, uint32_t b, uint32_t at, const std::string& where) {
     if (exit >= cfg.exits.size()) wrong = where + " has no exit";
     else
-      for (Id v : cfg.exits[exit].values) used(v, b, at, where + " by its exit");
+      for (Id v : cfg.exits[exit].values) {
+        used(v, b, at, where + " by its exit");
+        if (wrong.empty() && cfg.at(v).lanes > 1) wrong = where + " lists a vector";
+      }
   };
   for (uint32_t b : shape.order) {
     const Block& block = cfg.blocks[b];
@@ -227,6 +259,8 @@ std::string verify(const Cfg& cfg) {
     for (Id id : block.nodes) {
       const Node& n = cfg.at(id);
       for (Id a : n.args) used(a, b, place[id], name_of(id));
+      for (Id a : {n.count, n.where}) used(a, b, place[id], name_of(id));
+      if (wrong.empty() && !lanes_fit(cfg, n)) return name_of(id) + " has operands of other lanes";
       if (info(n.op).effect == Effect::Checks) leaves(n.exit, b, place[id], name_of(id));
     }
     const std::string where = "the end of block" + std::to_string(b);
@@ -239,7 +273,8 @@ std::string verify(const Cfg& cfg) {
       if (to.params.size() != block.to[k].args.size()) return where + " passes another number of arguments";
       for (std::size_t i = 0; i < to.params.size(); ++i) {
         used(block.to[k].args[i], b, end, where);
-        if (wrong.empty() && cfg.at(to.params[i]).type != cfg.at(block.to[k].args[i]).type)
+        const Node &param = cfg.at(to.params[i]), &given = cfg.at(block.to[k].args[i]);
+        if (wrong.empty() && (param.type != given.type || param.lanes != given.lanes))
           return where + " passes " + name_of(block.to[k].args[i]) + " of another type";
       }
     }

@@ -6,6 +6,9 @@
 // check, or the end of a block, names an exit, which lists the values that the interpreter's state is made of. No node
 // has an effect but stores and calls of functions that are marked so; a check may therefore lead to an exit whose state
 // is older than the check, as long as no store lies between.
+//
+// A value may be a vector of such numbers, one in each lane, for as many rounds of a loop at once. Operators take and
+// give vectors of equally many lanes, and work on each lane. Vectors do not leave the graph: exits list numbers only.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,9 @@ Type type_of(Mem mem);
 enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
 
 // X(name, text, operands, effect). Operands of one node have one type, but for conversions, addresses and Select.
+// Of vectors: Splat, one number in all lanes; Ramp, numbers that begin with the operand and differ by `imm`; Reverse,
+// the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf, of
+// integers. Waits: does the interpreter wait, as Poll asks.
 // clang-format off: one line for each family
 #define FRAMEJIT_CFG_OPS(X)                                                                                              \
   X(Const, "const", 0, Pure)                                                                                            \
@@ -45,7 +51,9 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Select, "select", 3, Pure)                                                                                          \
   X(Load, "load", 2, Reads) X(Store, "store", 3, Writes)                                                                \
   X(Check, "check", 1, Checks) X(CheckFinite, "check.finite", 1, Checks) X(Poll, "poll", 0, Checks)                     \
-  X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)
+  X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)                                      \
+  X(Waits, "waits", 0, Reads) X(Splat, "splat", 1, Pure) X(Ramp, "ramp", 1, Pure) X(Reverse, "reverse", 1, Pure)        \
+  X(Finite, "finite", 1, Pure) X(AllOf, "all", 1, Pure) X(SumOf, "sum", 1, Pure)
 // clang-format on
 
 enum class Op : uint8_t {
@@ -76,9 +84,13 @@ struct Node {
   Type type = Type::None;
   Mem mem = Mem::I64;                  // Load, Store; Extend: the integer is cut off to it and extended again
   uint8_t scale = 1;                   // Load, Store: of the index (1, 2, 4 or 8)
+  uint8_t lanes = 1;                   // of the result, or of what is stored
   Id args[3] = {kNone, kNone, kNone};  // Load: base, index or none. Store: base, index or none, value
-  int64_t imm = 0;        // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
-  uint32_t exit = kNone;  // Checks
+  Id count = kNone;        // of vectors: how many lanes take part; the others are 0 once loaded, and not stored
+  bool from_last = false;  // of those: the last ones, else the first ones
+  Id where = kNone;        // of vectors: only the lanes in which this is not 0 take part
+  int64_t imm = 0;         // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
+  uint32_t exit = kNone;   // Checks
   const Function* function = nullptr;
 };
 
@@ -118,7 +130,7 @@ struct Cfg {
     is_param.push_back(false);
     return static_cast<Id>(nodes.size() - 1);
   }
-  Id add_param(uint32_t block, Type type);
+  Id add_param(uint32_t block, Type type, uint8_t lanes = 1);
   const Node& at(Id id) const { return nodes[id]; }
   bool is_const(Id id) const { return nodes[id].op == Op::Const && !is_param[id]; }
   uint32_t number_of(uint32_t exit) const { return exits[exit].number == kNone ? exit : exits[exit].number; }
@@ -149,7 +161,8 @@ struct Shape {
 Shape shape_of(const Cfg& cfg);
 
 /// Fewer parameters, one node for one value, what does not change in front of loops, and nothing that is not used.
-void optimize(Cfg& cfg);
+/// Inner loops get vectors of `vector_bytes` (32 or 64), if it is not 0.
+void optimize(Cfg& cfg, int vector_bytes = 0);
 
 /// The reference interpreter: the number of the exit, whose values are in `out`. -1: more than `most` nodes were
 /// executed.

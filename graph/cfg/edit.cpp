@@ -8,8 +8,11 @@
 namespace framejit::cfg {
 
 void rename(Cfg& cfg, Names& names) {
-  for (Node& n : cfg.nodes)
+  for (Node& n : cfg.nodes) {
     for (Id& a : n.args) a = names(a);
+    n.count = names(n.count);
+    n.where = names(n.where);
+  }
   for (Block& b : cfg.blocks) {
     b.condition = names(b.condition);
     for (Edge& e : b.to)

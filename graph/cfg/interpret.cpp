@@ -1,4 +1,5 @@
 // The reference interpreter: what machine code is compared with.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -111,6 +112,8 @@ int64_t call(const Function& f, const int64_t* a) {
   return bits(of_ints ? call_as<double, int64_t>(f, a) : call_as<double, double>(f, a));
 }
 
+bool is_finite(Type type, int64_t v) { return type == Type::F64 ? std::isfinite(f64(v)) : std::isfinite(f32(v)); }
+
 int64_t truncated(double v) {
   return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : std::numeric_limits<int64_t>::min();
 }
@@ -118,9 +121,19 @@ int64_t truncated(double v) {
 }  // namespace
 
 int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) {
-  std::vector<int64_t> value(cfg.nodes.size(), 0);
+  // By value: where the numbers of its lanes stand.
+  std::vector<std::size_t> place;
+  std::size_t count = 0;
+  for (const Node& n : cfg.nodes) {
+    place.push_back(count);
+    count += n.lanes;
+  }
+  std::vector<int64_t> numbers(count, 0);
+  const auto value = [&](Id id, int lane = 0) -> int64_t& {
+    return numbers[place[id] + static_cast<std::size_t>(lane)];
+  };
   const auto leave = [&](uint32_t exit) {
-    for (std::size_t i = 0; i < cfg.exits[exit].values.size(); ++i) out[i] = value[cfg.exits[exit].values[i]];
+    for (std::size_t i = 0; i < cfg.exits[exit].values.size(); ++i) out[i] = value(cfg.exits[exit].values[i]);
     return static_cast<int64_t>(cfg.number_of(exit));
   };
   for (uint32_t b = 0;;) {
@@ -128,54 +141,81 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
     for (Id id : block.nodes) {
       if (--most < 0) return -1;
       const Node& n = cfg.at(id);
-      int64_t a[3];
-      for (int i = 0; i < 3; ++i) a[i] = n.args[i] == kNone ? 0 : value[n.args[i]];
       const Type of = n.args[0] == kNone ? Type::None : cfg.at(n.args[0]).type;
-      const auto address = [&] {
-        return reinterpret_cast<char*>(static_cast<uint64_t>(a[0]) + static_cast<uint64_t>(a[1]) * n.scale +
-                                       static_cast<uint64_t>(n.imm));
-      };
-      switch (n.op) {
-        case Op::Const: value[id] = n.imm; break;
-        case Op::Symbol: value[id] = in.symbols[n.imm]; break;
-        case Op::Pointer: value[id] = reinterpret_cast<int64_t>(in.pointers[n.imm]); break;
-        case Op::Object: value[id] = reinterpret_cast<int64_t>(in.objects[n.imm]); break;
-        case Op::AddExact:
-        case Op::SubExact:
-        case Op::MulExact:
-          if (overflows(n.op, a[0], a[1])) return leave(n.exit);
-          value[id] = int_op(n.op, a[0], a[1]);
-          break;
-        case Op::ToF64:
-          value[id] = bits(of == Type::I64 ? static_cast<double>(a[0]) : static_cast<double>(f32(a[0])));
-          break;
-        case Op::ToF32: value[id] = bits(static_cast<float>(f64(a[0]))); break;
-        case Op::ToI64: value[id] = truncated(f64(a[0])); break;
-        case Op::Extend: value[id] = load(n.mem, reinterpret_cast<const char*>(&a[0])); break;
-        case Op::Select: value[id] = a[0] ? a[1] : a[2]; break;
-        case Op::Load: value[id] = load(n.mem, address()); break;
-        case Op::Store: std::memcpy(address(), &a[2], static_cast<std::size_t>(size_of(n.mem))); break;
-        case Op::Check:
-          if (!a[0]) return leave(n.exit);
-          break;
-        case Op::CheckFinite:
-          if (!(of == Type::F64 ? std::isfinite(f64(a[0])) : std::isfinite(f32(a[0])))) return leave(n.exit);
-          break;
-        case Op::Poll: break;
-        case Op::Call:
-        case Op::Update: value[id] = call(*n.function, a); break;
-        case Op::Bits: value[id] = a[0]; break;
-        default:
-          value[id] = of == Type::F64   ? float_op<double>(n.op, f64(a[0]), f64(a[1]))
-                      : of == Type::F32 ? float_op<float>(n.op, f32(a[0]), f32(a[1]))
-                                        : int_op(n.op, a[0], a[1]);
+      const int lanes = n.args[0] == kNone || n.op == Op::Store ? n.lanes : std::max(n.lanes, cfg.at(n.args[0]).lanes);
+      const int taking_part = n.count == kNone ? lanes : static_cast<int>(value(n.count));
+      if (n.op == Op::Finite || n.op == Op::AllOf) value(id) = 1;
+      if (n.op == Op::SumOf) value(id) = 0;
+      for (int lane = 0; lane < lanes; ++lane) {
+        int64_t a[3];
+        for (int i = 0; i < 3; ++i) {
+          const Id v = n.args[i];
+          a[i] = v == kNone ? 0 : value(v, cfg.at(v).lanes > 1 ? (n.op == Op::Reverse ? lanes - 1 - lane : lane) : 0);
+        }
+        const auto address = [&] {
+          return reinterpret_cast<char*>(static_cast<uint64_t>(a[0]) + static_cast<uint64_t>(a[1]) * n.scale +
+                                         static_cast<uint64_t>(n.imm) +
+                                         static_cast<uint64_t>(lane) * static_cast<uint64_t>(size_of(n.mem)));
+        };
+        const bool takes_part = (n.from_last ? lane >= lanes - taking_part : lane < taking_part) &&
+                                (n.where == kNone || value(n.where, lane) != 0);
+        int64_t& result = value(id, n.lanes > 1 ? lane : 0);
+        switch (n.op) {
+          case Op::Const: result = n.imm; break;
+          case Op::Symbol: result = in.symbols[n.imm]; break;
+          case Op::Pointer: result = reinterpret_cast<int64_t>(in.pointers[n.imm]); break;
+          case Op::Object: result = reinterpret_cast<int64_t>(in.objects[n.imm]); break;
+          case Op::AddExact:
+          case Op::SubExact:
+          case Op::MulExact:
+            if (overflows(n.op, a[0], a[1])) return leave(n.exit);
+            result = int_op(n.op, a[0], a[1]);
+            break;
+          case Op::ToF64:
+            result = bits(of == Type::I64 ? static_cast<double>(a[0]) : static_cast<double>(f32(a[0])));
+            break;
+          case Op::ToF32: result = bits(static_cast<float>(f64(a[0]))); break;
+          case Op::ToI64: result = truncated(f64(a[0])); break;
+          case Op::Extend: result = load(n.mem, reinterpret_cast<const char*>(&a[0])); break;
+          case Op::Select: result = a[0] ? a[1] : a[2]; break;
+          case Op::Load: result = takes_part ? load(n.mem, address()) : 0; break;
+          case Op::Store:
+            if (takes_part) std::memcpy(address(), &a[2], static_cast<std::size_t>(size_of(n.mem)));
+            break;
+          case Op::Check:
+            if (!a[0]) return leave(n.exit);
+            break;
+          case Op::CheckFinite:
+            if (!is_finite(of, a[0])) return leave(n.exit);
+            break;
+          case Op::Poll: break;
+          case Op::Waits: result = 0; break;
+          case Op::Call:
+          case Op::Update: result = call(*n.function, a); break;
+          case Op::Bits:
+          case Op::Splat:
+          case Op::Reverse: result = a[0]; break;
+          case Op::Ramp: result = int_op(Op::Add, a[0], int_op(Op::Mul, lane, n.imm)); break;
+          case Op::Finite: result &= !takes_part || is_finite(of, a[0]); break;
+          case Op::AllOf: result &= !takes_part || a[0] != 0; break;
+          case Op::SumOf:
+            if (takes_part) result = int_op(Op::Add, result, a[0]);
+            break;
+          default:
+            result = of == Type::F64   ? float_op<double>(n.op, f64(a[0]), f64(a[1]))
+                     : of == Type::F32 ? float_op<float>(n.op, f32(a[0]), f32(a[1]))
+                                       : int_op(n.op, a[0], a[1]);
+        }
       }
     }
     if (block.end == Block::End::Leave) return leave(block.exit);
-    const Edge& e = block.to[block.end == Block::End::Branch && !value[block.condition] ? 1 : 0];
+    const Edge& e = block.to[block.end == Block::End::Branch && !value(block.condition) ? 1 : 0];
     std::vector<int64_t> given;
-    for (Id v : e.args) given.push_back(value[v]);
-    for (std::size_t i = 0; i < given.size(); ++i) value[cfg.blocks[e.block].params[i]] = given[i];
+    for (Id v : e.args)
+      for (int lane = 0; lane < cfg.at(v).lanes; ++lane) given.push_back(value(v, lane));
+    std::size_t next = 0;
+    for (Id p : cfg.blocks[e.block].params)
+      for (int lane = 0; lane < cfg.at(p).lanes; ++lane) value(p, lane) = given[next++];
     b = e.block;
   }
 }

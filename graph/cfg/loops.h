@@ -38,4 +38,12 @@ void sink_results(Cfg& cfg);
 /// Branches around a few cheap operations become choices between values.
 void choose_values(Cfg& cfg);
 
+/// Inner loops get a loop in front that does several rounds at once: in vectors, if they do not depend on each other,
+/// else one after the other.
+bool widen_loops(Cfg& cfg, int vector_bytes);
+/// An inner loop with one block in front: one that does vectors of rounds.
+bool vectorize_loop(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, int vector_bytes);
+/// The same for rounds that depend on each other.
+bool unroll_loop(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front);
+
 }  // namespace framejit::cfg

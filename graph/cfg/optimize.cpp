@@ -61,7 +61,7 @@ void drop_parameters(Cfg& cfg) {
 /// What a node on constants is, or nothing.
 std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
   const int operands = info(n.op).operands;
-  if (n.type != Type::I64 || operands == 0 || operands > 2) return std::nullopt;
+  if (n.type != Type::I64 || n.lanes > 1 || operands == 0 || operands > 2) return std::nullopt;
   for (int i = 0; i < operands; ++i)
     if (n.args[i] == kNone || !cfg.is_const(n.args[i]) || cfg.at(n.args[i]).type != Type::I64) return std::nullopt;
   const int64_t a = cfg.at(n.args[0]).imm, b = operands > 1 ? cfg.at(n.args[1]).imm : 0;
@@ -104,7 +104,7 @@ Id simplified(const Cfg& cfg, const Node& n) {
   }
 }
 
-using Key = std::tuple<int, int, int, int, Id, Id, Id, int64_t, const Function*>;
+using Key = std::tuple<int, int, int, int, Id, Id, Id, int64_t, const Function*, int, Id, bool, Id>;
 
 Key key_of(const Node& n) {
   return {static_cast<int>(n.op),
@@ -115,7 +115,11 @@ Key key_of(const Node& n) {
           n.args[1],
           n.args[2],
           n.imm,
-          n.function};
+          n.function,
+          n.lanes,
+          n.count,
+          n.from_last,
+          n.where};
 }
 
 struct KeyHash {
@@ -163,6 +167,7 @@ void associate(Cfg& cfg, Id id, Constants& constants) {
     return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   };
   Node n = cfg.at(id);
+  if (n.lanes > 1 && n.op != Op::Load && n.op != Op::Store) return;
   const bool commutes = n.op == Op::Mul || n.op == Op::MulExact || n.op == Op::AddExact || n.op == Op::And ||
                         n.op == Op::Or || n.op == Op::Xor;
   if (commutes && n.type == Type::I64 && is_integer(n.args[0]) && !is_integer(n.args[1])) {
@@ -246,6 +251,8 @@ void number_values(Cfg& cfg) {
     const std::vector<Id> nodes = std::exchange(cfg.blocks[b].nodes, {});
     for (Id id : nodes) {
       for (Id& a : cfg.nodes[id].args) a = names(a);
+      cfg.nodes[id].count = names(cfg.nodes[id].count);
+      cfg.nodes[id].where = names(cfg.nodes[id].where);
       associate(cfg, id, constants);
       block_of.resize(cfg.nodes.size(), 0);
       Node& n = cfg.nodes[id];
@@ -282,7 +289,8 @@ void number_values(Cfg& cfg) {
       if (may_move(cfg, n)) {
         const auto defined = [&](uint32_t in) {
           return std::all_of(std::begin(n.args), std::end(n.args),
-                             [&](Id a) { return a == kNone || shape.dominates(block_of[a], in); });
+                             [&](Id a) { return a == kNone || shape.dominates(block_of[a], in); }) &&
+                 (n.count == kNone || shape.dominates(block_of[n.count], in)) && n.where == kNone;
         };
         for (uint32_t up = b; up != 0;) {
           up = shape.dominator[up];
@@ -345,6 +353,8 @@ void drop_unused(Cfg& cfg) {
     const Id v = open.back();
     open.pop_back();
     for (Id a : cfg.at(v).args) use(a);
+    use(cfg.at(v).count);
+    use(cfg.at(v).where);
     if (!cfg.is_param[v]) continue;
     const auto [b, i] = place[v];
     for (uint32_t p : shape.before[b])
@@ -369,7 +379,7 @@ void drop_unused(Cfg& cfg) {
 
 }  // namespace
 
-void optimize(Cfg& cfg) {
+void optimize(Cfg& cfg, int vector_bytes) {
   constexpr int kMostShortLoops = 16;
   const auto simplify = [&cfg](bool changed = true) {
     while (changed) {
@@ -404,6 +414,11 @@ void optimize(Cfg& cfg) {
   step_addresses(cfg);
   choose_values(cfg);
   simplify();
+  if (vector_bytes > 0) {
+    join_blocks(cfg);
+    add_preheaders(cfg);
+    simplify(widen_loops(cfg, vector_bytes));
+  }
   sink_results(cfg);
   drop_unused(cfg);
   join_blocks(cfg);

@@ -57,7 +57,7 @@ class Assignment {
 
   bool is_condition(Id id, int operand) const {
     const Op op = cfg_.at(id).op;
-    return operand == 0 && (op == Op::Check || op == Op::Select);
+    return operand == 0 && (op == Op::Check || op == Op::Select || op == Op::AllOf);
   }
 
   /// Integer arithmetic whose result only exits use, or other such nodes.
@@ -75,12 +75,15 @@ class Assignment {
       const std::vector<Id>& nodes = cfg_.blocks[*b].nodes;
       for (auto at = nodes.rbegin(); at != nodes.rend(); ++at) {
         const Node& n = cfg_.at(*at);
-        const bool simple = n.type == Type::I64 && (n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul);
+        const bool simple =
+            n.type == Type::I64 && n.lanes == 1 && (n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul);
         if (simple && !inside[*at]) {
           out_.at_exits[*at] = true;
           continue;
         }
         for (Id a : n.args)
+          if (a != kNone) inside[a] = true;
+        for (Id a : {n.count, n.where})
           if (a != kNone) inside[a] = true;
       }
     }
@@ -93,6 +96,8 @@ class Assignment {
       for (Id id : block.nodes)
         for (int i = 0; i < 3; ++i)
           if (const Id a = cfg_.at(id).args[i]; a != kNone && !is_condition(id, i)) out_.wanted[a] = true;
+      for (Id id : block.nodes)
+        if (const Id c = cfg_.at(id).count; c != kNone) out_.wanted[c] = true;
       for (int k = 0; k < block.successors(); ++k)
         for (Id v : block.to[k].args) out_.wanted[v] = true;
     }
@@ -109,9 +114,11 @@ class Assignment {
   template <class F>
   void use_condition(Id v, F&& f) const {
     const Node& n = cfg_.at(v);
-    if (cfg_.is_param[v] || !is_comparison(n.op)) return use(v, f);
-    use(n.args[0], f);
+    if (cfg_.is_param[v] || (!is_comparison(n.op) && n.op != Op::Finite && n.op != Op::AllOf)) return use(v, f);
+    if (n.op == Op::AllOf) use_condition(n.args[0], f);
+    else use(n.args[0], f);
     use(n.args[1], f);
+    use(n.count, f);
   }
 
   /// What an exit needs of the values outside of it.
@@ -143,6 +150,8 @@ class Assignment {
             if (is_condition(id, i)) use_condition(a, here);
             else use(a, here);
           }
+      use(cfg_.at(id).count, here);
+      if (cfg_.at(id).where != kNone) use_condition(cfg_.at(id).where, here);
       if (cfg_.at(id).exit != kNone) use_exit(cfg_.at(id).exit, [&](Id v) { f(v, at + 1, false); });
     }
     const auto end = static_cast<uint32_t>(2 * block.nodes.size() + 2);
@@ -209,7 +218,9 @@ class Assignment {
 
   void join(Id a, Id b) {
     if (cfg_.is_const(a) || cfg_.is_const(b) || block_[a] == kNone || block_[b] == kNone) return;
-    if (cfg_.at(a).type != cfg_.at(b).type || out_.at_exits[a] || out_.at_exits[b]) return;
+    if (cfg_.at(a).type != cfg_.at(b).type || cfg_.at(a).lanes != cfg_.at(b).lanes || out_.at_exits[a] ||
+        out_.at_exits[b])
+      return;
     a = home(a);
     b = home(b);
     if (a == b) return;
@@ -239,7 +250,7 @@ class Assignment {
     for (uint32_t b : shape_.order)
       for (Id id : cfg_.blocks[b].nodes) {
         const Node& n = cfg_.at(id);
-        if (n.type == Type::I64 && info(n.op).operands == 2 && n.args[0] != kNone && n.op != Op::Load &&
+        if (n.type == Type::I64 && n.lanes == 1 && info(n.op).operands == 2 && n.args[0] != kNone && n.op != Op::Load &&
             !is_comparison(n.op))
           join(n.args[0], id);
       }

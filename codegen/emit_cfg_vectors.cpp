@@ -1,0 +1,439 @@
+// Vectors: registers of 16 to 64 bytes. With AVX-512, conditions are mask registers, and so are the lanes that take
+// part; with AVX2, conditions are vectors of bits, and all lanes take part.
+#include "codegen/emit_cfg_vectors.h"
+
+#include <bit>
+
+#include "graph/support/check.h"
+
+namespace framejit::codegen {
+
+namespace {
+
+using asmjit::x86::Gp;
+using asmjit::x86::Xmm;
+using cfg::Id;
+using cfg::kNone;
+using cfg::Node;
+using cfg::Op;
+using cfg::Type;
+namespace I = asmjit::x86::Inst;
+using Cond = asmjit::x86::CondCode;
+
+}  // namespace
+
+CfgVectors::Vec CfgVectors::fresh(int bytes) {
+  if (bytes == 64) return cc_.newZmm();
+  if (bytes == 32) return cc_.newYmm();
+  FRAMEJIT_CHECK(bytes == 16, "a vector of " + std::to_string(bytes) + " bytes");
+  return cc_.newXmm();
+}
+
+CfgVectors::Vec CfgVectors::vec(Id id) {
+  const Id home = registers_.home[id];
+  if (!vecs_[home].isValid()) {
+    vecs_[home] = fresh_like(cfg_.at(id));
+    constexpr uint32_t kOfLoop = 80, kMost = 255;
+    cc_.virtRegByReg(vecs_[home])->setWeight(std::min(kMost, 1 + kOfLoop * registers_.depth[home]));
+  }
+  return vecs_[home];
+}
+
+void CfgVectors::move(Id to, Id from) { cc_.emit(I::kIdVmovaps, vec(to), vec(from)); }
+
+CfgVectors::Vec CfgVectors::copy(Id id) {
+  const Vec out = fresh_like(cfg_.at(id));
+  cc_.emit(I::kIdVmovaps, out, vec(id));
+  return out;
+}
+
+CfgVectors::Mem CfgVectors::literal(const std::vector<uint64_t>& parts, int part_bytes) {
+  std::vector<uint8_t> bytes;
+  for (const uint64_t part : parts)
+    for (int i = 0; i < part_bytes; ++i) bytes.push_back(static_cast<uint8_t>(part >> (8 * i)));
+  return cc_.newConst(asmjit::ConstPoolScope::kLocal, bytes.data(), bytes.size());
+}
+
+CfgVectors::Mem CfgVectors::cell() {
+  if (!has_cell_) {
+    has_cell_ = true;
+    cell_ = cc_.newStack(8, 8);
+    cell_.setSize(8);
+  }
+  return cell_;
+}
+
+CfgVectors::Vec CfgVectors::all_bits(int bytes) {
+  const Vec out = fresh(bytes);
+  if (wide_) cc_.vpternlogq(out, out, out, 255);
+  else cc_.vpcmpeqd(out, out, out);
+  return out;
+}
+
+CfgVectors::Vec CfgVectors::repeated(uint64_t bits, const Node& like) {
+  const Vec out = fresh_like(like);
+  const bool narrow = like.type == Type::F32;
+  const Mem at = literal({bits}, narrow ? 4 : 8);
+  narrow ? cc_.vbroadcastss(out, at) : out.isXmm() ? cc_.vmovddup(out, at) : cc_.vbroadcastsd(out, at);
+  return out;
+}
+
+CfgVectors::KReg CfgVectors::first_lanes(const Node& n, int lanes) {
+  const auto [at, first] = masks_.emplace(std::pair(n.count, n.from_last), KReg());
+  if (first) {
+    const Gp bits = cc_.newInt32(), count = cc_.newInt32();
+    cc_.mov(bits, (1u << lanes) - 1);
+    if (n.from_last) {
+      // The others are below them.
+      cc_.mov(count, lanes);
+      cc_.sub(count, numbers_.gp(n.count).r32());
+      cc_.shlx(bits, bits, count);
+    } else {
+      cc_.bzhi(bits, bits, numbers_.gp(n.count).r32());
+    }
+    at->second = cc_.newKw();
+    cc_.kmovw(at->second, bits);
+  }
+  return at->second;
+}
+
+void CfgVectors::mask_access(const Node& n, bool zeroes) {
+  if (n.count == kNone && n.where == kNone) return;
+  KReg mask;
+  if (n.where != kNone) {
+    mask = mask_register(n.where);
+    if (n.count != kNone) cc_.kandw(mask, mask, first_lanes(n, n.lanes));
+  } else {
+    mask = first_lanes(n, n.lanes);
+  }
+  cc_.k(mask);
+  if (zeroes) cc_.z();
+}
+
+void CfgVectors::emit_load(Id id) {
+  const Node& n = cfg_.at(id);
+  Mem at = numbers_.address(n);
+  at.setSize(static_cast<uint32_t>(n.lanes * cfg::size_of(n.mem)));
+  const Vec to = vec(id);
+  if (!wide_ && n.where != kNone) return void(cc_.vmaskmovpd(to, mask_vector(n.where), at));
+  if (wide_) mask_access(n, true);
+  switch (n.mem) {
+    case cfg::Mem::F64: return void(cc_.vmovupd(to, at));
+    case cfg::Mem::F32: return void(cc_.vmovups(to, at));
+    case cfg::Mem::I64: return void(wide_ ? cc_.vmovdqu64(to, at) : cc_.vmovdqu(to, at));
+    case cfg::Mem::I32: return void(cc_.vpmovsxdq(to, at));
+    case cfg::Mem::U32: return void(cc_.vpmovzxdq(to, at));
+    case cfg::Mem::I16: return void(cc_.vpmovsxwq(to, at));
+    case cfg::Mem::U16: return void(cc_.vpmovzxwq(to, at));
+    case cfg::Mem::I8: return void(cc_.vpmovsxbq(to, at));
+    case cfg::Mem::U8: return void(cc_.vpmovzxbq(to, at));
+  }
+}
+
+/// Four numbers of 64 bits, cut off. Only without AVX-512.
+void CfgVectors::narrow(const Mem& at, const Vec& v, int size) {
+  const Xmm high = cc_.newXmm(), low = cc_.newXmm();
+  cc_.vextracti128(high, v.ymm(), 1);
+  cc_.vshufps(low, v.xmm(), high, 0x88);
+  if (size == 4) return void(cc_.vmovups(at, low));
+  // Their low bytes come together.
+  std::vector<uint64_t> from;
+  for (uint64_t i = 0; i < 16; ++i) {
+    const uint64_t part = i / static_cast<uint64_t>(size), byte = i % static_cast<uint64_t>(size);
+    from.push_back(part < 4 ? 4 * part + byte : 0x80);
+  }
+  cc_.vpshufb(low, low, literal(from, 1));
+  if (size == 2) cc_.vmovlps(at, low);
+  else cc_.vmovss(at, low);
+}
+
+void CfgVectors::emit_store(const Node& n) {
+  Mem at = numbers_.address(n);
+  const int size = cfg::size_of(n.mem);
+  at.setSize(static_cast<uint32_t>(n.lanes * size));
+  const Vec v = vec(n.args[2]);
+  if (n.mem != cfg::Mem::F32 && size < 8 && !wide_) return narrow(at, v, size);
+  if (!wide_ && n.where != kNone) return void(cc_.vmaskmovpd(at, mask_vector(n.where), v));
+  if (wide_) mask_access(n, false);
+  if (n.mem == cfg::Mem::F64) cc_.vmovupd(at, v);
+  else if (n.mem == cfg::Mem::F32) cc_.vmovups(at, v);
+  else if (size == 8) wide_ ? cc_.vmovdqu64(at, v) : cc_.vmovdqu(at, v);
+  else if (size == 4) cc_.vpmovqd(at, v);
+  else if (size == 2) cc_.vpmovqw(at, v);
+  else cc_.vpmovqb(at, v);
+}
+
+void CfgVectors::emit_splat(Id id) {
+  const Node& n = cfg_.at(id);
+  const Vec to = vec(id);
+  if (n.type == Type::F32) return void(cc_.vbroadcastss(to, numbers_.xmm(n.args[0])));
+  if (n.type == Type::F64) {
+    const Xmm from = numbers_.xmm(n.args[0]);
+    return void(to.isXmm() ? cc_.vmovddup(to, from) : cc_.vbroadcastsd(to, from));
+  }
+  if (wide_) {
+    cc_.vpbroadcastq(to, numbers_.gp(n.args[0]));
+  } else {
+    cc_.mov(cell(), numbers_.gp(n.args[0]));
+    cc_.vpbroadcastq(to, cell());
+  }
+  if (n.op == Op::Splat) return;
+  std::vector<uint64_t> apart;
+  for (uint64_t i = 0; i < n.lanes; ++i) apart.push_back(i * static_cast<uint64_t>(n.imm));
+  cc_.vpaddq(to, to, literal(apart, 8));
+}
+
+void CfgVectors::emit_reverse(Id id) {
+  const Node& n = cfg_.at(id);
+  const Vec to = vec(id), from = vec(n.args[0]);
+  if (n.lanes == 4) {
+    if (n.type == Type::F32) cc_.vpermilps(to, from, 0x1b);
+    else cc_.vpermpd(to, from, 0x1b);
+    return;
+  }
+  std::vector<uint64_t> order;
+  for (uint64_t i = n.lanes; i-- > 0;) order.push_back(i);
+  const Vec which = fresh_like(n);
+  cc_.emit(I::kIdVmovups, which, literal(order, n.type == Type::F32 ? 4 : 8));
+  if (n.type == Type::F32) cc_.vpermps(to, which, from);
+  else cc_.vpermpd(to, which, from);
+}
+
+CfgVectors::KReg CfgVectors::mask_register(Id condition) {
+  const KReg out = cc_.newKw();
+  const Node& n = cfg_.at(condition);
+  if (cfg_.is_param[condition] || !cfg::is_comparison(n.op)) {
+    cc_.vptestmq(out, vec(condition), vec(condition));
+    return out;
+  }
+  const Vec a = vec(n.args[0]), b = vec(n.args[1]);
+  const Type type = cfg_.at(n.args[0]).type;
+  if (type == Type::I64) {
+    const int predicate = n.op == Op::Eq ? 0 : n.op == Op::Ne ? 4 : n.op == Op::Le ? 2 : 1;
+    n.op == Op::Below ? cc_.vpcmpuq(out, a, b, predicate) : cc_.vpcmpq(out, a, b, predicate);
+  } else {
+    const int predicate = n.op == Op::Lt ? 17 : n.op == Op::Le ? 18 : n.op == Op::Eq ? 0 : 4;
+    type == Type::F64 ? cc_.vcmppd(out, a, b, predicate) : cc_.vcmpps(out, a, b, predicate);
+  }
+  return out;
+}
+
+CfgVectors::Vec CfgVectors::mask_vector(Id condition) {
+  const Node& n = cfg_.at(condition);
+  const bool compares = !cfg_.is_param[condition] && cfg::is_comparison(n.op);
+  const Node& compared = compares ? cfg_.at(n.args[0]) : n;
+  const Vec out = fresh_like(compared);
+  const auto inverted = [&] { cc_.vpxor(out, out, all_bits(bytes_of(compared))); };
+  if (!compares) {
+    const Vec zero = fresh_like(n);
+    cc_.vpxor(zero, zero, zero);
+    cc_.vpcmpeqq(out, vec(condition), zero);
+    inverted();
+    return out;
+  }
+  const Vec a = vec(n.args[0]), b = vec(n.args[1]);
+  if (compared.type == Type::I64) {
+    if (n.op == Op::Eq || n.op == Op::Ne) cc_.vpcmpeqq(out, a, b);
+    else if (n.op == Op::Lt) cc_.vpcmpgtq(out, b, a);
+    else cc_.vpcmpgtq(out, a, b);
+    if (n.op == Op::Ne || n.op == Op::Le) inverted();
+  } else {
+    const int predicate = n.op == Op::Lt ? 17 : n.op == Op::Le ? 18 : n.op == Op::Eq ? 0 : 4;
+    compared.type == Type::F64 ? cc_.vcmppd(out, a, b, predicate) : cc_.vcmpps(out, a, b, predicate);
+  }
+  return out;
+}
+
+void CfgVectors::emit_select(Id id) {
+  const Node& n = cfg_.at(id);
+  const Node& c = cfg_.at(n.args[0]);
+  const bool compares = !cfg_.is_param[n.args[0]] && cfg::is_comparison(c.op);
+  const Vec to = vec(id), yes = vec(n.args[1]), no = vec(n.args[2]);
+  if (compares && n.type != Type::I64 && c.op == Op::Lt && cfg_.at(c.args[0]).type == n.type) {
+    // As for numbers: the second operand where neither is the lesser.
+    const bool least = n.args[1] == c.args[0] && n.args[2] == c.args[1];
+    const bool most = n.args[1] == c.args[1] && n.args[2] == c.args[0];
+    if (least) return void(n.type == Type::F64 ? cc_.vminpd(to, yes, no) : cc_.vminps(to, yes, no));
+    if (most) return void(n.type == Type::F64 ? cc_.vmaxpd(to, yes, no) : cc_.vmaxps(to, yes, no));
+  }
+  if (wide_) {
+    const KReg mask = mask_register(n.args[0]);
+    cc_.k(mask);
+    n.type == Type::F32   ? cc_.vblendmps(to, no, yes)
+    : n.type == Type::F64 ? cc_.vblendmpd(to, no, yes)
+                          : cc_.vpblendmq(to, no, yes);
+    return;
+  }
+  const Vec mask = mask_vector(n.args[0]);
+  n.type == Type::F32 ? cc_.vblendvps(to, no, yes, mask) : cc_.vblendvpd(to, no, yes, mask);
+}
+
+/// 1 or 0 in each lane.
+void CfgVectors::emit_comparison(Id id) {
+  if (!registers_.wanted[id]) return;
+  const Vec to = vec(id);
+  if (wide_) {
+    const KReg mask = mask_register(id);
+    cc_.vpmovm2q(to, mask);
+    cc_.vpsrlq(to, to, 63);
+    return;
+  }
+  const Vec mask = mask_vector(id);
+  cc_.vpsrlq(to, mask, 63);
+}
+
+void CfgVectors::emit_float(Id id) {
+  const Node& n = cfg_.at(id);
+  const bool f64 = n.type == Type::F64;
+  const Vec to = vec(id), a = vec(n.args[0]);
+  const Vec b = cfg::info(n.op).operands > 1 ? vec(n.args[1]) : a;
+  switch (n.op) {
+    case Op::Add: return void(f64 ? cc_.vaddpd(to, a, b) : cc_.vaddps(to, a, b));
+    case Op::Sub: return void(f64 ? cc_.vsubpd(to, a, b) : cc_.vsubps(to, a, b));
+    case Op::Mul: return void(f64 ? cc_.vmulpd(to, a, b) : cc_.vmulps(to, a, b));
+    case Op::Div: return void(f64 ? cc_.vdivpd(to, a, b) : cc_.vdivps(to, a, b));
+    case Op::Sqrt: return void(f64 ? cc_.vsqrtpd(to, a) : cc_.vsqrtps(to, a));
+    case Op::Neg: return void(cc_.vxorps(to, a, repeated(f64 ? uint64_t{1} << 63 : uint64_t{1} << 31, n)));
+    case Op::Abs: return void(cc_.vandps(to, a, repeated(f64 ? ~(uint64_t{1} << 63) : ~(uint64_t{1} << 31), n)));
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Trunc:
+    case Op::Rint: {
+      const int mode = n.op == Op::Floor ? 9 : n.op == Op::Ceil ? 10 : n.op == Op::Trunc ? 11 : 8;
+      if (to.isZmm()) return void(f64 ? cc_.vrndscalepd(to, a, mode) : cc_.vrndscaleps(to, a, mode));
+      return void(f64 ? cc_.vroundpd(to, a, mode) : cc_.vroundps(to, a, mode));
+    }
+    default: FRAMEJIT_CHECK(false, cfg::info(n.op).text);
+  }
+}
+
+void CfgVectors::emit_integer(Id id) {
+  const Node& n = cfg_.at(id);
+  const Vec to = vec(id), a = vec(n.args[0]);
+  const Vec b = cfg::info(n.op).operands > 1 ? vec(n.args[1]) : a;
+  // By a constant that has been put into all lanes.
+  const auto shift = [&] { return static_cast<int>(cfg_.at(cfg_.at(n.args[1]).args[0]).imm); };
+  switch (n.op) {
+    case Op::Add: return void(cc_.vpaddq(to, a, b));
+    case Op::Sub: return void(cc_.vpsubq(to, a, b));
+    case Op::Mul: return void(cc_.vpmullq(to, a, b));
+    case Op::And: return void(wide_ ? cc_.vpandq(to, a, b) : cc_.vpand(to, a, b));
+    case Op::Or: return void(wide_ ? cc_.vporq(to, a, b) : cc_.vpor(to, a, b));
+    case Op::Xor: return void(wide_ ? cc_.vpxorq(to, a, b) : cc_.vpxor(to, a, b));
+    case Op::Shl: return void(cc_.vpsllq(to, a, shift()));
+    case Op::Shr: return void(cc_.vpsraq(to, a, shift()));
+    case Op::Abs: return void(cc_.vpabsq(to, a));
+    case Op::Neg: {
+      const Vec zero = fresh_like(n);
+      if (wide_) cc_.vpxorq(zero, zero, zero);
+      else cc_.vpxor(zero, zero, zero);
+      return void(cc_.vpsubq(to, zero, a));
+    }
+    default: FRAMEJIT_CHECK(false, cfg::info(n.op).text);
+  }
+}
+
+void CfgVectors::emit_conversion(Id id) {
+  const Node& n = cfg_.at(id);
+  const Vec to = vec(id), a = vec(n.args[0]);
+  if (n.op == Op::ToI64) return void(cc_.vcvttpd2qq(to, a));
+  if (n.op == Op::ToF32) return void(cc_.vcvtpd2ps(to, a));
+  if (cfg_.at(n.args[0]).type == Type::F32) return void(cc_.vcvtps2pd(to, a));
+  cc_.vcvtqq2pd(to, a);
+}
+
+void CfgVectors::jump_if(Id id, bool truth, const asmjit::Label& to) {
+  const Node& n = cfg_.at(id);
+  const Node& of = cfg_.at(n.args[0]);
+  const auto all = static_cast<uint32_t>((uint64_t{1} << of.lanes) - 1);
+  if (n.op == Op::AllOf) {
+    const Gp bits = cc_.newInt32();
+    if (wide_) {
+      // Lanes where it does not hold.
+      const KReg mask = mask_register(n.args[0]);
+      const KReg fails = cc_.newKw();
+      cc_.knotw(fails, mask);
+      if (n.count != kNone) cc_.kandw(fails, fails, first_lanes(n, of.lanes));
+      cc_.kmovw(bits, fails);
+      cc_.test(bits, static_cast<int32_t>(all));
+      return void(cc_.j(truth ? Cond::kZ : Cond::kNZ, to));
+    }
+    const bool compares = !cfg_.is_param[n.args[0]] && cfg::is_comparison(of.op);
+    const Vec mask = mask_vector(n.args[0]);
+    if (compares && cfg_.at(of.args[0]).type == Type::F32) cc_.vmovmskps(bits, mask);
+    else cc_.vmovmskpd(bits, mask);
+    cc_.cmp(bits, static_cast<int32_t>(all));
+    return void(cc_.j(truth ? Cond::kE : Cond::kNE, to));
+  }
+  const bool f64 = of.type == Type::F64;
+  const Vec v = vec(n.args[0]);
+  if (wide_) {
+    constexpr int kNanOrInfinity = 0x99;
+    const KReg bad = cc_.newKw();
+    if (n.count != kNone) cc_.k(first_lanes(n, of.lanes));
+    f64 ? cc_.vfpclasspd(bad, v, kNanOrInfinity) : cc_.vfpclassps(bad, v, kNanOrInfinity);
+    cc_.kortestw(bad, bad);
+    return void(cc_.j(truth ? Cond::kZ : Cond::kNZ, to));
+  }
+  // What is not finite is no number once it is taken from itself.
+  const Vec difference = fresh_like(of);
+  const Gp bits = cc_.newInt32();
+  constexpr int kUnordered = 3;
+  if (f64) {
+    cc_.vsubpd(difference, v, v);
+    cc_.vcmppd(difference, difference, difference, kUnordered);
+    cc_.vmovmskpd(bits, difference);
+  } else {
+    cc_.vsubps(difference, v, v);
+    cc_.vcmpps(difference, difference, difference, kUnordered);
+    cc_.vmovmskps(bits, difference);
+  }
+  cc_.test(bits, bits);
+  cc_.j(truth ? Cond::kZ : Cond::kNZ, to);
+}
+
+void CfgVectors::emit_sum(Id id) {
+  const Node& n = cfg_.at(id);
+  Vec sum = fresh_like(cfg_.at(n.args[0]));
+  const Vec v = vec(n.args[0]);
+  if (n.count != kNone) {
+    cc_.k(first_lanes(n, cfg_.at(n.args[0]).lanes)).z();
+    cc_.vmovdqa64(sum, v);
+  } else {
+    cc_.emit(I::kIdVmovaps, sum, v);
+  }
+  if (sum.isZmm()) {
+    const Vec high = cc_.newYmm(), both = cc_.newYmm();
+    cc_.vextracti64x4(high, sum, 1);
+    cc_.vpaddq(both, high, sum.ymm());
+    sum = both;
+  }
+  const Vec high = cc_.newXmm(), low = cc_.newXmm();
+  cc_.vextracti128(high, sum, 1);
+  cc_.vpaddq(low, high, sum.xmm());
+  cc_.vpshufd(high, low, 0xee);
+  cc_.vpaddq(low, low, high);
+  cc_.vmovlps(cell(), low.xmm());
+  cc_.mov(numbers_.gp(id), cell());
+}
+
+void CfgVectors::emit(Id id) {
+  const Node& n = cfg_.at(id);
+  switch (n.op) {
+    case Op::Load: return emit_load(id);
+    case Op::Store: return emit_store(n);
+    case Op::Splat:
+    case Op::Ramp: return emit_splat(id);
+    case Op::Reverse: return emit_reverse(id);
+    case Op::Select: return emit_select(id);
+    case Op::ToF64:
+    case Op::ToF32:
+    case Op::ToI64: return emit_conversion(id);
+    default: break;
+  }
+  if (cfg::is_comparison(n.op)) return emit_comparison(id);
+  if (n.type == Type::I64) emit_integer(id);
+  else emit_float(id);
+}
+
+}  // namespace framejit::codegen

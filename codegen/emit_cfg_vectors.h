@@ -1,0 +1,84 @@
+// Nodes of control-flow graphs whose values are vectors.
+#pragma once
+
+#include <asmjit/x86.h>
+
+#include <map>
+#include <vector>
+
+#include "codegen/cpu.h"
+#include "graph/cfg/cfg.h"
+#include "graph/cfg/registers.h"
+
+namespace framejit::codegen {
+
+/// The registers of numbers, which the emitter of all other nodes has.
+class CfgNumbers {
+ public:
+  virtual ~CfgNumbers() = default;
+  virtual asmjit::x86::Gp gp(cfg::Id id) = 0;
+  virtual asmjit::x86::Xmm xmm(cfg::Id id) = 0;
+  virtual asmjit::x86::Mem address(const cfg::Node& n) = 0;
+};
+
+class CfgVectors {
+ public:
+  CfgVectors(const cfg::Cfg& cfg, const cfg::Registers& registers, asmjit::x86::Compiler& cc, Isa isa,
+             CfgNumbers& numbers)
+      : cfg_(cfg), registers_(registers), cc_(cc), wide_(isa == Isa::Avx512), numbers_(numbers) {
+    vecs_.resize(cfg.nodes.size());
+  }
+
+  /// Vectors of `count` lanes are known anew in each block.
+  void begin_block() { masks_.clear(); }
+  void emit(cfg::Id id);
+  /// Jumps if Finite or AllOf is that.
+  void jump_if(cfg::Id id, bool truth, const asmjit::Label& to);
+  void emit_sum(cfg::Id id);
+  asmjit::x86::Vec vec(cfg::Id id);
+  void move(cfg::Id to, cfg::Id from);
+  asmjit::x86::Vec copy(cfg::Id id);
+
+ private:
+  using Vec = asmjit::x86::Vec;
+  using Mem = asmjit::x86::Mem;
+  using KReg = asmjit::x86::KReg;
+
+  Vec fresh(int bytes);
+  Vec fresh_like(const cfg::Node& n) { return fresh(bytes_of(n)); }
+  static int bytes_of(const cfg::Node& n) { return n.lanes * (n.type == cfg::Type::F32 ? 4 : 8); }
+  Mem literal(const std::vector<uint64_t>& parts, int part_bytes);
+  Vec all_bits(int bytes);
+  Vec repeated(uint64_t bits, const cfg::Node& like);
+  KReg first_lanes(const cfg::Node& n, int lanes);
+  /// The lanes of a load or a store that take part, if not all do.
+  void mask_access(const cfg::Node& n, bool zeroes);
+  Mem cell();
+
+  void emit_load(cfg::Id id);
+  void emit_store(const cfg::Node& n);
+  void emit_splat(cfg::Id id);
+  void emit_reverse(cfg::Id id);
+  void emit_select(cfg::Id id);
+  void emit_comparison(cfg::Id id);
+  void emit_float(cfg::Id id);
+  void emit_integer(cfg::Id id);
+  void emit_conversion(cfg::Id id);
+  void narrow(const Mem& at, const Vec& v, int size);
+
+  /// Of a comparison, or of numbers that are not 0.
+  KReg mask_register(cfg::Id condition);
+  Vec mask_vector(cfg::Id condition);
+
+  const cfg::Cfg& cfg_;
+  const cfg::Registers& registers_;
+  asmjit::x86::Compiler& cc_;
+  const bool wide_;
+  CfgNumbers& numbers_;
+  std::vector<Vec> vecs_;
+  std::map<std::pair<cfg::Id, bool>, KReg> masks_;
+  bool has_cell_ = false;
+  Mem cell_;
+};
+
+}  // namespace framejit::codegen

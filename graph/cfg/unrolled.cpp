@@ -1,0 +1,404 @@
+// Several rounds of an inner loop at once, where they depend on each other.
+//
+// An inner loop gets a second one in front, which does a few rounds one after the other and stores their results behind
+// the last. What a round stores and a later one reads is handed on; other loads and stores are compared in front of the
+// loop. So no check needs an exit: where one fails, nothing of these rounds is stored, and the loop as it was does
+// them, and leaves where it did. Numbers that are not finite stay so in sums and products: one test behind the last
+// round is enough for those. The interpreter is asked once whether it waits.
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "graph/cfg/rounds.h"
+
+namespace framejit::cfg {
+
+namespace {
+
+constexpr std::size_t kMostTests = 24;
+constexpr std::size_t kMostCopies = 160;  // nodes of all rounds
+
+class Unrolled : Rounds {
+ public:
+  Unrolled(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front) : Rounds(cfg, shape, head, front, false) {}
+
+  bool run() {
+    if (!line_up() || !find_forms() || !find_end() || !find_tests()) return false;
+    build();
+    return true;
+  }
+
+ private:
+  struct Stored {
+    std::size_t access;
+    int round;
+    Id value;
+    Node node;
+  };
+
+  /// Must not meet within the rounds that are done at once.
+  struct Pair {
+    std::size_t store, load;
+  };
+
+  bool find_forms() {
+    const std::vector<Id>& params = cfg_.blocks[head_].params;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      const Node& n = cfg_.at(next_[i]);
+      Form f{Form::Lanes, 0, true};
+      if (!cfg_.is_param[next_[i]] && n.op == Op::Add && n.args[0] == params[i]) {
+        if (const std::optional<int64_t> by = number(n.args[1]); by && is_within(*by, kMostStep))
+          f = {Form::Steps, *by, false};
+        else if (!is_inside(n.args[1])) strides_[params[i]] = n.args[1];
+      }
+      form_[params[i]] = f;
+    }
+    std::size_t count = 0;
+    if (!make_unconditional()) return false;
+    for (const Step& s : order_) {
+      const Node& n = cfg_.at(s.id);
+      const Effect effect = info(n.op).effect;
+      if (n.op == Op::Update || n.lanes > 1) return false;
+      count += n.op != Op::Poll && n.op != Op::Const;
+      if (n.op == Op::Load || n.op == Op::Store) {
+        Access a{s.id, n, 0, accesses_.size(), n.op == Op::Store};
+        const Form base = form(n.args[0]), index = n.args[1] == kNone ? Form{} : form(n.args[1]);
+        a.stride = base.step + index.step * n.scale;
+        if (base.kind == Form::Lanes || index.kind == Form::Lanes) {
+          if (strides_.count(n.args[0]) == 0 || index.kind != Form::Fixed) unknown_.insert(s.id);
+          by_value_.insert(s.id);
+        }
+        if (base.loaded || index.loaded) unknown_.insert(s.id);
+        if (strides_.count(n.args[0]) && index.kind == Form::Fixed && !index.loaded) unknown_.erase(s.id);
+        form_[s.id] = {Form::Lanes, 0, true};
+        accesses_.push_back(a);
+        continue;
+      }
+      if (n.op == Op::AddExact || n.op == Op::SubExact || n.op == Op::MulExact) {
+        form_[s.id] = {Form::Lanes, 0, form(n.args[0]).loaded || form(n.args[1]).loaded};
+        continue;
+      }
+      // What bounds an index is asked in loops that run seldom.
+      if (n.op == Op::Check && !form(n.args[0]).loaded) return false;
+      if (effect != Effect::Pure) continue;
+      Form out{Form::Fixed, 0, false};
+      for (int i = 0; i < info(n.op).operands; ++i) {
+        if (n.args[i] == kNone) continue;
+        out.kind = std::max(out.kind, form(n.args[i]).kind);
+        out.loaded = out.loaded || form(n.args[i]).loaded;
+      }
+      if (out.kind == Form::Steps) {
+        const int64_t a = form(n.args[0]).step, b = n.args[1] == kNone ? 0 : form(n.args[1]).step;
+        if (n.type == Type::I64 && n.op == Op::Add) out.step = a + b;
+        else if (n.type == Type::I64 && n.op == Op::Sub) out.step = a - b;
+        else if (n.type == Type::I64 && n.op == Op::Mul && number(n.args[1]) &&
+                 is_within(*number(n.args[1]), kMostStep))
+          out.step = a * *number(n.args[1]);
+        else out.kind = Form::Lanes;
+        if (!is_within(out.step, kMostStep)) return false;
+      }
+      form_[s.id] = out;
+    }
+    rounds_ = count * 8 <= kMostCopies / 2 ? 8 : count * 4 <= kMostCopies ? 4 : 2;
+    return count > 0 && count * 2 <= kMostCopies;
+  }
+
+  /// What one arm of a branch does, done in each round: what it reads and writes is what the round has read before, and
+  /// what it checks is what comes of it.
+  bool make_unconditional() {
+    std::vector<Step> steps;
+    steps.swap(order_);
+    const bool stores =
+        std::any_of(steps.begin(), steps.end(), [&](const Step& s) { return cfg_.at(s.id).op == Op::Store; });
+    for (const Step& s : steps) {
+      const Node n = cfg_.at(s.id);
+      if (info(n.op).effect == Effect::Pure || n.op == Op::Poll) {
+        // A division by 0 stops the process.
+        const bool divides = n.op == Op::FloorDiv || n.op == Op::FloorMod;
+        if (divides && s.where != kNone && number(n.args[1]).value_or(0) <= 0) return false;
+        order_.push_back(s);
+        continue;
+      }
+      if (n.op == Op::AddExact || n.op == Op::SubExact || n.op == Op::MulExact) {
+        if (s.where != kNone || (stores && n.op == Op::MulExact)) return false;
+        order_.push_back(s);
+        // An exit between rounds needs what they have stored.
+        if (stores) test_sum(s.id);
+        continue;
+      }
+      if (s.where == kNone) {
+        order_.push_back(s);
+        continue;
+      }
+      if (n.op == Op::CheckFinite) {
+        const auto chosen = std::find_if(steps.begin(), steps.end(), [&](const Step& t) {
+          const Node& c = cfg_.at(t.id);
+          return c.op == Op::Select && is_taken(c, s.where, n.args[0]);
+        });
+        if (chosen == steps.end()) return false;
+        late_.push_back({s.id, chosen->id});
+        continue;
+      }
+      if (n.op != Op::Load && n.op != Op::Store) return false;
+      const auto read = std::find_if(order_.begin(), order_.end(), [&](const Step& t) {
+        const Node& m = cfg_.at(t.id);
+        return m.op == Op::Load && m.args[0] == n.args[0] && m.args[1] == n.args[1] && m.scale == n.scale &&
+               m.imm == n.imm && m.mem == n.mem;
+      });
+      if (read == order_.end()) return false;
+      if (n.op == Op::Load) {
+        order_.push_back({s.id, kNone});
+        continue;
+      }
+      Node old = cfg_.at(read->id);
+      const Id before = copy(old);
+      order_.push_back({before, kNone});
+      cfg_.nodes[s.id].args[2] = copy(Op::Select, old.type, s.where, n.args[2], before);
+      order_.push_back({s.id, kNone});
+    }
+    for (const auto& [check, of] : late_) {
+      cfg_.nodes[check].args[0] = of;
+      order_.push_back({check, kNone});
+    }
+    return true;
+  }
+
+  /// Does the choice take the value where the condition holds?
+  bool is_taken(const Node& choice, Id where, Id value) const {
+    if (choice.args[0] == where) return choice.args[1] == value;
+    const Node& n = cfg_.at(where);
+    return n.op == Op::Eq && n.args[0] == choice.args[0] && number(n.args[1]) == 0 && choice.args[2] == value;
+  }
+
+  /// A sum, and a check of its sign.
+  void test_sum(Id id) {
+    Node& sum = cfg_.nodes[id];
+    const Node n = sum;
+    const bool adds = n.op == Op::AddExact;
+    sum.op = adds ? Op::Add : Op::Sub;
+    sum.exit = kNone;
+    Id holds;
+    if (const std::optional<int64_t> by = number(n.args[1])) {
+      const bool grows = adds == (*by >= 0);
+      holds = grows ? copy(Op::Le, Type::I64, n.args[0], id) : copy(Op::Le, Type::I64, id, n.args[0]);
+    } else {
+      const Id a = copy(Op::Xor, Type::I64, n.args[0], adds ? id : n.args[1]);
+      const Id b = copy(Op::Xor, Type::I64, adds ? n.args[1] : n.args[0], id);
+      holds = copy(Op::Le, Type::I64, copied_constant(0), copy(Op::And, Type::I64, a, b));
+    }
+    Node check;
+    check.op = Op::Check;
+    check.args[0] = holds;
+    order_.push_back({copy(check), kNone});
+  }
+
+  bool find_end() {
+    const Node& c = cfg_.at(end_condition_);
+    const int which = form(c.args[0]).kind == Form::Steps ? 0 : 1;
+    const Form counts = form(c.args[which]), end = form(c.args[1 - which]);
+    if (counts.kind != Form::Steps || counts.loaded || end.kind != Form::Fixed || end.loaded) return false;
+    if (counts.step != 1 && counts.step != -1) return false;
+    count_ = c.args[which];
+    end_ = c.args[1 - which];
+    step_ = counts.step;
+    return true;
+  }
+
+  bool is_one_family(const Access& a, const Access& b) const {
+    return a.node.args[0] == b.node.args[0] && a.node.args[1] == b.node.args[1] && a.node.scale == b.node.scale &&
+           by_value_.count(a.id) == 0 && by_value_.count(b.id) == 0;
+  }
+
+  bool find_tests() {
+    for (std::size_t s = 0; s < accesses_.size(); ++s) {
+      if (!accesses_[s].stores) continue;
+      if (by_value_.count(accesses_[s].id) && unknown_.count(accesses_[s].id)) return false;
+      for (std::size_t l = 0; l < accesses_.size(); ++l) {
+        if (accesses_[l].stores) continue;
+        if (unknown_.count(accesses_[l].id)) return false;
+        if (!is_one_family(accesses_[s], accesses_[l])) {
+          pairs_.push_back({s, l});
+          continue;
+        }
+        // The same numbers, or apart in all rounds.
+        const int64_t size = size_of(accesses_[s].node.mem), stride = accesses_[s].stride;
+        if (accesses_[s].node.mem != accesses_[l].node.mem || stride % size != 0 ||
+            (accesses_[s].node.imm - accesses_[l].node.imm) % size != 0)
+          return false;
+      }
+    }
+    return pairs_.size() <= kMostTests;
+  }
+
+  /// The first byte of all rounds and the one behind the last.
+  std::pair<Id, Id> bytes(const Access& a, Id more) {
+    const auto stride = strides_.find(a.node.args[0]);
+    if (by_value_.count(a.id) == 0 || stride == strides_.end()) return span(a, more);
+    const Id first = address(a), last = make(Op::Add, first, make(Op::Mul, more, stride->second));
+    const Id falls = make(Op::Lt, last, first);
+    const auto choose = [&](Id yes, Id no) {
+      const Id chosen = make(Op::Select, falls, yes);
+      cfg_.nodes[chosen].args[2] = no;
+      return chosen;
+    };
+    return {choose(last, first), make(Op::Add, choose(first, last), constant(size_of(a.node.mem)))};
+  }
+
+  void require_apart(const Pair& p, Id more, const Edge& other) {
+    const Access &store = accesses_[p.store], &load = accesses_[p.load];
+    const int64_t size = size_of(store.node.mem);
+    const bool known = by_value_.count(store.id) == 0 && by_value_.count(load.id) == 0;
+    if (known && store.stride == load.stride && size == size_of(load.node.mem)) {
+      const int64_t step = store.stride < 0 ? -store.stride : store.stride;
+      const Id a = address(store), b = address(load);
+      const Id distance = store.stride < 0 ? make(Op::Sub, b, a) : make(Op::Sub, a, b);
+      const int64_t low = load.place > store.place || step < size ? 1 - size : step - size + 1;
+      const int64_t high = (rounds_ - 1) * step + size - 1;
+      require(make(Op::Below, make(Op::Sub, distance, constant(low)), constant(high - low + 1)), false, other);
+      return;
+    }
+    const auto [a, a_end] = bytes(store, more);
+    const auto [b, b_end] = bytes(load, more);
+    require(make(Op::Or, make(Op::Le, a_end, b), make(Op::Le, b_end, a)), true, other);
+  }
+
+  /// Of a pending store at the same place, or none.
+  Id handed_on(const std::vector<Stored>& stores, const Access& load, int round) {
+    for (auto s = stores.rbegin(); s != stores.rend(); ++s) {
+      const Access& store = accesses_[s->access];
+      if (!is_one_family(store, load) ||
+          store.node.imm + s->round * store.stride != load.node.imm + round * load.stride)
+        continue;
+      if (type_of(load.node.mem) != Type::I64 || load.node.mem == Mem::I64) return s->value;
+      Node n;
+      n.op = Op::Extend;
+      n.type = Type::I64;
+      n.mem = load.node.mem;
+      n.args[0] = s->value;
+      return add(n);
+    }
+    return kNone;
+  }
+
+  /// If a number is not finite, is the other one not either, which is made of it?
+  bool stays(Id v, Id until, int depth = 0) const {
+    constexpr int kDeepest = 4;
+    if (v == until) return true;
+    if (depth > kDeepest || cfg_.is_param[until]) return false;
+    const Node& n = cfg_.at(until);
+    switch (n.op) {
+      case Op::Add:
+      case Op::Sub:
+      case Op::Mul: return stays(v, n.args[0], depth + 1) || stays(v, n.args[1], depth + 1);
+      case Op::Div:
+      case Op::Neg: return stays(v, n.args[0], depth + 1);
+      case Op::Select: return stays(v, n.args[1], depth + 1) && stays(v, n.args[2], depth + 1);
+      default: return false;
+    }
+  }
+
+  void check(Op op, Id v, Id of_next, const Edge& fails) {
+    if (op == Op::CheckFinite && of_next != kNone && stays(v, of_next)) return;
+    Node n;
+    n.op = Op::Finite;
+    n.type = Type::I64;
+    n.args[0] = v;
+    require(op == Op::CheckFinite ? add(n) : v, true, fails);
+  }
+
+  void build() {
+    const uint32_t level = cfg_.blocks[head_].level, outside = cfg_.blocks[front_].level;
+    const uint32_t first = block(outside);
+    cfg_.blocks[front_].to[0].block = first;
+    std::vector<Id> state = begin(first);
+    const Edge one_by_one{head_, state};
+    const Id more = left(state);
+    require(make(Op::Le, constant(rounds_), more), true, one_by_one);
+    for (const Pair& p : pairs_) require_apart(p, more, one_by_one);
+    const uint32_t several = block(level);
+    jump({several, state});
+    state = begin(several);
+    const Edge fails{head_, state};
+    Node waits;
+    waits.op = Op::Waits;
+    waits.type = Type::I64;
+    require(add(waits), false, fails);
+    std::vector<Stored> stores;
+    std::vector<std::vector<Id>> finite(static_cast<std::size_t>(rounds_));
+    for (int round = 0; round < rounds_; ++round) {
+      enter(state);
+      std::size_t access = 0;
+      for (const Step& step : order_) {
+        const Node n = cfg_.at(step.id);
+        switch (n.op) {
+          case Op::Load: {
+            const Id same = handed_on(stores, accesses_[access++], round);
+            if (same != kNone) scalars_[step.id] = same;
+            else scalar(step.id);
+            break;
+          }
+          case Op::Store: {
+            const Id value = scalar(n.args[2]);
+            Node made = n;
+            made.args[0] = scalar(n.args[0]);
+            made.args[1] = scalar(n.args[1]);
+            made.args[2] = value;
+            stores.push_back({access++, round, value, made});
+            break;
+          }
+          case Op::AddExact:
+          case Op::SubExact:
+          case Op::MulExact: {
+            const uint32_t exit = exit_of(n.exit);
+            cfg_.nodes[scalar(step.id)].exit = exit;
+            break;
+          }
+          case Op::Check: check(n.op, scalar(n.args[0]), kNone, fails); break;
+          case Op::CheckFinite: finite[static_cast<std::size_t>(round)].push_back(scalar(n.args[0])); break;
+          default: break;
+        }
+      }
+      std::vector<Id> next;
+      for (Id v : next_) next.push_back(scalar(v));
+      state = std::move(next);
+    }
+    for (std::size_t round = 0; round < finite.size(); ++round)
+      for (std::size_t k = 0; k < finite[round].size(); ++k)
+        check(Op::CheckFinite, finite[round][k], round + 1 < finite.size() ? finite[round + 1][k] : kNone, fails);
+    for (std::size_t i = 0; i < stores.size(); ++i) {
+      const Access& a = accesses_[stores[i].access];
+      bool last = true;
+      for (std::size_t k = i + 1; k < stores.size(); ++k) {
+        const Access& b = accesses_[stores[k].access];
+        last = last && !(is_one_family(a, b) && a.node.mem == b.node.mem &&
+                         a.node.imm + stores[i].round * a.stride == b.node.imm + stores[k].round * b.stride);
+      }
+      if (last) add(stores[i].node);
+    }
+    branch(make(Op::Le, constant(rounds_), left(state)), {several, state}, {head_, state});
+  }
+
+  /// An exit with the values of the round that is being built.
+  uint32_t exit_of(uint32_t exit) {
+    Exit e = cfg_.exits[exit];
+    e.number = cfg_.number_of(exit);
+    for (Id& v : e.values) v = scalar(name(v));
+    cfg_.exits.push_back(std::move(e));
+    return static_cast<uint32_t>(cfg_.exits.size() - 1);
+  }
+
+  int rounds_ = 0;
+  std::vector<std::pair<Id, Id>> late_;  // checks of an arm, and what they check
+  std::map<Id, Id> strides_;             // of parameters that grow by a value of the surroundings
+  std::set<Id> by_value_;                // accesses whose step is not a constant
+  std::set<Id> unknown_;                 // accesses of which it is not known where the next round is
+  std::vector<Pair> pairs_;
+};
+
+}  // namespace
+
+bool unroll_loop(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front) {
+  return Unrolled(cfg, shape, head, front).run();
+}
+
+}  // namespace framejit::cfg

@@ -1,0 +1,612 @@
+// Vectors in inner loops whose rounds do not depend on each other.
+//
+// An inner loop gets a second one in front, which does as many rounds at once as a vector has lanes, in the order:
+// loads, operations, checks, stores. Branches within a round become choices, and loads and stores of those lanes in
+// which control would come there. Its checks have no exits. Where one fails in any lane, nothing of these rounds is
+// stored, and the loop as it was does them, and leaves where it did. That loop always does the last round, so that
+// whatever is used behind it comes from there. Loads and stores of other rounds meet only where that changes nothing:
+// the distances of addresses tell, compared in front of the loop. Sums of floats are not vectors: their order counts.
+// Sums of integers are, if they cannot overflow.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "graph/cfg/rounds.h"
+
+namespace framejit::cfg {
+
+namespace {
+
+constexpr std::size_t kMostTests = 40;
+constexpr int64_t kFewRounds = 4;  // fewer are done one by one
+constexpr int kWideBytes = 64;     // vectors of this size take a number of lanes
+
+class Vectors : Rounds {
+ public:
+  Vectors(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, int bytes)
+      : Rounds(cfg, shape, head, front, bytes == kWideBytes), bytes_(bytes) {}
+
+  bool run() {
+    if (!line_up()) return false;
+    find_params();
+    std::vector<Step> steps;
+    steps.swap(order_);
+    for (const Step& s : steps)
+      if (skipped_.count(s.id) == 0 && !classify(s)) return false;
+    if (!find_next() || !find_lanes() || !find_meetings()) return false;
+    build();
+    return true;
+  }
+
+ private:
+  struct Param {
+    enum Kind : uint8_t { Counts, Follows, Sums } kind = Counts;
+    Id next = kNone;   // what the next round gets
+    Id added = kNone;  // Sums: in each round
+  };
+
+  // What rounds give to each other.
+
+  void find_params() {
+    const std::vector<Id>& params = cfg_.blocks[head_].params;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      Param p;
+      p.next = next_[i];
+      const Node& n = cfg_.at(p.next);
+      const bool adds = n.op == Op::Add && !cfg_.is_param[p.next] && n.args[0] == params[i];
+      const std::optional<int64_t> by = adds ? number(n.args[1]) : std::nullopt;
+      if (by && is_within(*by, kMostStep) && cfg_.at(params[i]).type == Type::I64) {
+        form_[params[i]] = {Form::Steps, *by, false};
+      } else if (!find_sum(p, params[i])) {
+        p.kind = Param::Follows;
+        unknown_.insert(params[i]);
+      }
+      params_.push_back(p);
+    }
+  }
+
+  /// Integers that are added up and not used otherwise, if the sums stay small.
+  bool find_sum(Param& p, Id param) {
+    if (cfg_.at(param).type != Type::I64 || p.next == param) return false;
+    std::set<Id> chain;
+    if (!is_sum(p.next, param, chain)) return false;
+    chain.insert(param);
+    const auto uses = [&](Id v) { return v != kNone && chain.count(v) != 0; };
+    for (const Step& s : order_) {
+      const Node& n = cfg_.at(s.id);
+      const bool chained = chain.count(s.id) != 0;
+      if (uses(s.where)) return false;
+      for (int i = 0; i < 3; ++i)
+        if (uses(n.args[i]) && (!chained || (n.op == Op::Select && i == 0))) return false;
+    }
+    for (std::size_t i = 0; i < next_.size(); ++i)
+      if (uses(next_[i]) && cfg_.blocks[head_].params[i] != param) return false;
+    if (uses(end_condition_)) return false;
+    const Id added = added_to(p.next, param);
+    const std::optional<Interval> each = added == kNone ? std::nullopt : interval(added);
+    constexpr int64_t kMostAdded = int64_t{1} << 32;
+    if (!each || !is_within(each->low, kMostAdded) || !is_within(each->high, kMostAdded)) return false;
+    chain.erase(param);
+    skipped_.insert(chain.begin(), chain.end());
+    unknown_.insert(param);
+    p.kind = Param::Sums;
+    p.added = added;
+    return true;
+  }
+
+  bool is_sum(Id v, Id param, std::set<Id>& chain) const {
+    if (v == param) return true;
+    if (cfg_.is_param[v] || !is_inside(v)) return false;
+    const Node& n = cfg_.at(v);
+    chain.insert(v);
+    if (n.op == Op::Add || n.op == Op::AddExact || n.op == Op::Sub || n.op == Op::SubExact)
+      return is_sum(n.args[0], param, chain);
+    return n.op == Op::Select && is_sum(n.args[1], param, chain) && is_sum(n.args[2], param, chain);
+  }
+
+  /// What a chain adds, as a node; none: nothing.
+  Id added_to(Id v, Id param) {
+    if (v == param) return kNone;
+    const Node n = cfg_.at(v);
+    if (n.op == Op::Select) {
+      const Id a = added_to(n.args[1], param), b = added_to(n.args[2], param);
+      const Id zero = copied_constant(0);
+      return a == b ? a : copy(Op::Select, Type::I64, n.args[0], a == kNone ? zero : a, b == kNone ? zero : b);
+    }
+    const Id before = added_to(n.args[0], param);
+    const bool adds = n.op == Op::Add || n.op == Op::AddExact;
+    if (adds && before == kNone) return n.args[1];
+    return copy(adds ? Op::Add : Op::Sub, Type::I64, before == kNone ? copied_constant(0) : before, n.args[1]);
+  }
+
+  /// Once all forms are known: what is given to the next round is known from the count, or is a sum of integers.
+  bool find_next() {
+    for (const Param& p : params_)
+      if (p.kind == Param::Follows &&
+          (unknown_.count(p.next) != 0 || form(p.next).kind == Form::Lanes || form(p.next).loaded))
+        return false;
+    const Node& c = cfg_.at(end_condition_);
+    const int which = form(c.args[0]).kind == Form::Steps ? 0 : 1;
+    const Form counts = form(c.args[which]), end = form(c.args[1 - which]);
+    if (unknown_.count(c.args[0]) != 0 || unknown_.count(c.args[1]) != 0) return false;
+    if (counts.kind != Form::Steps || counts.loaded || end.kind != Form::Fixed || end.loaded) return false;
+    if (counts.step != 1 && counts.step != -1) return false;
+    count_ = c.args[which];
+    end_ = c.args[1 - which];
+    step_ = counts.step;
+    return true;
+  }
+
+  // Which nodes can be done in lanes.
+
+  bool classify(const Step& step) {
+    const Id id = step.id;
+    const Node n = cfg_.at(id);
+    for (Id a : n.args)
+      if (a != kNone && unknown_.count(a) != 0) return false;
+    if (id == end_condition_) return true;  // asked once for all lanes
+    if (step.where != kNone && unknown_.count(step.where) != 0) return false;
+    if (n.op == Op::AddExact || n.op == Op::SubExact) return classify_exact(step);
+    order_.push_back(step);
+    if (n.op == Op::Load || n.op == Op::Store) return classify_access(step);
+    if (n.op == Op::Poll || n.op == Op::CheckFinite) return true;
+    if (n.op == Op::Check) return form(n.args[0]).kind == Form::Lanes && form(n.args[0]).loaded;
+    const bool is_integer = n.type == Type::I64;
+    const int operands = info(n.op).operands;
+    Form out{Form::Fixed, 0, false};
+    for (int i = 0; i < operands; ++i) {
+      out.kind = std::max(out.kind, form(n.args[i]).kind);
+      out.loaded = out.loaded || form(n.args[i]).loaded;
+    }
+    if (out.kind == Form::Steps && is_integer && (n.op == Op::Add || n.op == Op::Sub)) {
+      const int64_t a = form(n.args[0]).step, b = form(n.args[1]).step;
+      out.step = n.op == Op::Add ? a + b : a - b;
+      form_[id] = out;
+      return is_within(out.step, kMostStep);
+    }
+    if (out.kind == Form::Steps && is_integer && n.op == Op::Mul)
+      for (const int i : {0, 1})
+        if (const std::optional<int64_t> by = number(n.args[i]); by && is_within(*by, kMostStep)) {
+          out.step = form(n.args[1 - i]).step * *by;
+          form_[id] = out;
+          return is_within(out.step, kMostStep);
+        }
+    if (out.kind == Form::Fixed) {
+      form_[id] = out;
+      const bool divides = n.op == Op::FloorDiv || n.op == Op::FloorMod;  // which may stop the process
+      return info(n.op).effect == Effect::Pure && n.op != Op::Call && !divides;
+    }
+    out.kind = Form::Lanes;
+    form_[id] = out;
+    return can_be_lanes(n);
+  }
+
+  /// A sum of integers that has to be exact: the sum, and a check of its sign.
+  bool classify_exact(const Step& step) {
+    const Node n = cfg_.at(step.id);
+    if (std::max(form(n.args[0]).kind, form(n.args[1]).kind) != Form::Lanes) return false;
+    Node sum = n;
+    sum.op = n.op == Op::AddExact ? Op::Add : Op::Sub;
+    sum.exit = kNone;
+    cfg_.nodes[step.id] = sum;  // a copy
+    if (!classify(step)) return false;
+    std::vector<Step> held;
+    held.swap(order_);
+    const Id a = copy(Op::Xor, Type::I64, n.args[0], n.op == Op::AddExact ? step.id : n.args[1]);
+    const Id b = copy(Op::Xor, Type::I64, n.op == Op::AddExact ? n.args[1] : n.args[0], step.id);
+    const Id holds = copy(Op::Le, Type::I64, copied_constant(0), copy(Op::And, Type::I64, a, b));
+    Node check;
+    check.op = Op::Check;
+    check.args[0] = holds;
+    order_.push_back({copy(check), step.where});
+    held.swap(order_);
+    for (const Step& s : held)
+      if (cfg_.at(s.id).op != Op::Check) {
+        if (!classify(s)) return false;
+      } else {
+        order_.push_back(s);
+      }
+    return true;
+  }
+
+  bool can_be_lanes(const Node& n) const {
+    const bool wide = bytes_ == kWideBytes;
+    const Type of = cfg_.at(n.args[0]).type;
+    if (n.type == Type::I64) {
+      switch (n.op) {
+        case Op::Add:
+        case Op::Sub:
+        case Op::And:
+        case Op::Or:
+        case Op::Xor:
+        case Op::Neg: return true;
+        case Op::Mul:
+        case Op::Abs: return wide;
+        case Op::Shl:
+        case Op::Shr: {
+          const std::optional<int64_t> by = number(n.args[1]);
+          return (wide || n.op == Op::Shl) && by && *by >= 0 && *by < 64;
+        }
+        case Op::Eq:
+        case Op::Ne:
+        case Op::Lt:
+        case Op::Le: return true;
+        case Op::Below:
+        case Op::ToI64: return wide;
+        case Op::Select: return wide || condition_type(n.args[0]) != Type::F32;
+        default: return false;
+      }
+    }
+    switch (n.op) {
+      case Op::Add:
+      case Op::Sub:
+      case Op::Mul:
+      case Op::Div:
+      case Op::Neg:
+      case Op::Abs:
+      case Op::Sqrt:
+      case Op::Floor:
+      case Op::Ceil:
+      case Op::Trunc:
+      case Op::Rint: return true;
+      case Op::ToF64: return of == Type::F32 || wide;
+      case Op::ToF32: return of == Type::F64;
+      case Op::Select: return wide || size_of_type(condition_type(n.args[0])) == size_of_type(n.type);
+      default: return false;
+    }
+  }
+
+  static int size_of_type(Type type) { return type == Type::F32 ? 4 : 8; }
+
+  bool compares(Id c) const { return c != kNone && !cfg_.is_param[c] && is_comparison(cfg_.at(c).op); }
+
+  Type condition_type(Id c) const { return compares(c) ? cfg_.at(cfg_.at(c).args[0]).type : Type::I64; }
+
+  bool classify_access(const Step& step) {
+    const Node& n = cfg_.at(step.id);
+    const Form base = form(n.args[0]), index = n.args[1] == kNone ? Form{} : form(n.args[1]);
+    if (base.kind == Form::Lanes || index.kind == Form::Lanes || base.loaded || index.loaded) return false;
+    const Access access{step.id, n, base.step + index.step * n.scale, accesses_.size(), n.op == Op::Store};
+    const int64_t size = size_of(n.mem);
+    const bool steps = access.stride == size || access.stride == -size;
+    if (step.where != kNone &&
+        (!steps || (bytes_ != kWideBytes && (size != 8 || condition_type(step.where) == Type::F32))))
+      return false;
+    if (access.stores) {
+      if (!steps) return false;
+    } else {
+      if (access.stride != 0 && !steps) return false;
+      form_[step.id] = {access.stride == 0 ? Form::Fixed : Form::Lanes, 0, true};
+    }
+    accesses_.push_back(access);
+    return true;
+  }
+
+  bool find_lanes() {
+    bool works = false, only_f32 = true;
+    for (const Param& p : params_) {
+      if (p.kind != Param::Sums) continue;
+      works = true;
+      only_f32 = false;
+    }
+    const auto see = [&](Id v) {
+      if (!compares(v)) only_f32 = only_f32 && cfg_.at(v).type == Type::F32;
+    };
+    for (const Step& s : order_) {
+      const Node& n = cfg_.at(s.id);
+      if (s.where != kNone) see(s.where);
+      if (n.op == Op::Poll) continue;
+      if (n.op == Op::Store) {
+        works = true;
+        see(n.args[2]);
+        if (compares(n.args[2])) only_f32 = false;
+        continue;
+      }
+      if (n.type == Type::None || form(s.id).kind != Form::Lanes) continue;
+      see(s.id);
+      if (n.op == Op::Load) continue;
+      for (int i = 0; i < info(n.op).operands; ++i) {
+        see(n.args[i]);
+        const bool asks = i == 0 && n.op == Op::Select;
+        if (!asks && compares(n.args[i])) only_f32 = false;
+      }
+    }
+    lanes_ = bytes_ / (only_f32 ? 4 : 8);
+    return works;
+  }
+
+  // Which addresses have to be apart.
+
+  /// In front of the loop: no more than `bytes` lie between two addresses, or rounds of them.
+  struct Meeting {
+    std::size_t store, other;
+    bool behind;  // the other access stands behind the store
+  };
+
+  bool find_meetings() {
+    for (std::size_t s = 0; s < accesses_.size(); ++s) {
+      if (!accesses_[s].stores) continue;
+      for (std::size_t o = 0; o < accesses_.size(); ++o) {
+        if (o == s || (accesses_[o].stores && o > s)) continue;
+        const Access &store = accesses_[s], &other = accesses_[o];
+        // Two stores: the later one takes the place of the store, as it is done for all lanes once the other one is.
+        const bool behind = other.place > store.place;
+        const Node &a = store.node, &b = other.node;
+        if (store.stride == other.stride && size_of(a.mem) == size_of(b.mem) && a.args[0] == b.args[0] &&
+            a.args[1] == b.args[1] && a.scale == b.scale) {
+          if (is_apart(a.imm - b.imm, store.stride, behind)) continue;
+          return false;
+        }
+        meetings_.push_back({s, o, behind});
+      }
+    }
+    return meetings_.size() <= kMostTests;
+  }
+
+  /// Does what is stored `distance` bytes above what the other access reads in the same round not change what other
+  /// rounds read?
+  bool is_apart(int64_t distance, int64_t stride, bool behind) const {
+    if (stride < 0) {
+      distance = -distance;
+      stride = -stride;
+    }
+    return distance <= (behind ? -stride : 0) || distance >= lanes_ * stride;
+  }
+
+  Node lanes_of(Op op, Type type, Id a = kNone, Id b = kNone, Id c = kNone) const {
+    Node n;
+    n.op = op;
+    n.type = type;
+    n.lanes = static_cast<uint8_t>(lanes_);
+    n.args[0] = a;
+    n.args[1] = b;
+    n.args[2] = c;
+    return n;
+  }
+
+  Id splat(Id v) { return add(lanes_of(Op::Splat, cfg_.at(v).type, v)); }
+
+  Id vector(Id v) {
+    if (v == kNone) return kNone;
+    if (const auto at = vectors_.find(v); at != vectors_.end()) return at->second;
+    const Form f = form(v);
+    if (f.kind == Form::Fixed) return vectors_[v] = splat(scalar(v));
+    Node n;
+    if (f.kind == Form::Lanes) {
+      n = cfg_.at(v);
+      n.lanes = static_cast<uint8_t>(lanes_);
+      for (Id& a : n.args) a = vector(a);
+    } else {
+      n = lanes_of(Op::Ramp, Type::I64, scalar(v));
+      n.imm = f.step;
+    }
+    return vectors_[v] = add(n);
+  }
+
+  /// In the order of addresses.
+  Id ordered(Id v, int64_t stride) {
+    if (v == kNone || stride > 0) return v;
+    if (!is_comparison(cfg_.at(v).op)) return add(lanes_of(Op::Reverse, cfg_.at(v).type, v));
+    const Id zero = splat(constant(0)), one = splat(constant(1));
+    return add(lanes_of(Op::Reverse, Type::I64, add(lanes_of(Op::Select, Type::I64, v, one, zero))));
+  }
+
+  /// A store that waits for all loads and checks.
+  struct Waiting {
+    Id id, value, where;
+  };
+
+  /// The rounds of all lanes, or of the first `count`, up to what the next round gets. What they add to sums is added
+  /// to `sums`, or, with a count, to the numbers themselves. Where a check fails, control goes along the edge.
+  std::vector<Id> rounds(const std::vector<Id>& state, Id count, std::vector<Id>& sums, const Edge& fails) {
+    enter(state);
+    vectors_.clear();
+    std::vector<Waiting> stores;
+    for (const Step& step : order_) {
+      const Node n = cfg_.at(step.id);
+      const auto where_it_holds = [&](Id v, Node otherwise) {
+        if (step.where == kNone) return v;
+        return add(lanes_of(Op::Select, otherwise.type, vector(step.where), v, splat(add(otherwise))));
+      };
+      Node other;
+      switch (n.op) {
+        case Op::Poll: {
+          Node waits;
+          waits.op = Op::Waits;
+          waits.type = Type::I64;
+          require(add(waits), false, fails);
+          break;
+        }
+        case Op::Check:
+          other.type = Type::I64;
+          other.imm = 1;
+          require(test(Op::AllOf, where_it_holds(vector(n.args[0]), other), count), true, fails);
+          break;
+        case Op::CheckFinite:
+          other.type = cfg_.at(n.args[0]).type;
+          require(test(Op::Finite, where_it_holds(vector(n.args[0]), other), count), true, fails);
+          break;
+        case Op::Load:
+          if (form(step.id).kind == Form::Lanes)
+            vectors_[step.id] = load(n, access_of(step.id).stride, count, step.where);
+          else scalar(step.id);
+          break;
+        case Op::Store: {
+          const Id value = vector(n.args[2]);  // the block that checks end in follows
+          stores.push_back({step.id, value, step.where});
+          break;
+        }
+        default: break;
+      }
+    }
+    for (const Waiting& w : stores) {
+      const int64_t stride = access_of(w.id).stride;
+      Node n = at_first_byte(cfg_.at(w.id), stride, count);
+      n.args[2] = ordered(w.value, stride);
+      n.where = ordered(vector(w.where), stride);
+      add(n);
+    }
+    std::vector<Id> next;
+    const Id done = count == kNone ? constant(lanes_) : count;
+    auto sum = sums.begin();
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      const Id p = cfg_.blocks[head_].params[i];
+      const Param& param = params_[i];
+      if (param.kind == Param::Sums) {
+        if (count == kNone) {
+          *sum = add(lanes_of(Op::Add, Type::I64, *sum, vector(param.added)));
+          ++sum;
+          next.push_back(scalar(p));
+        } else {
+          next.push_back(make(Op::Add, scalar(p), test(Op::SumOf, vector(param.added), count)));
+        }
+      } else if (param.kind == Param::Counts) {
+        next.push_back(later(scalar(p), form(p).step, done, 0));
+      } else {
+        next.push_back(later(scalar(param.next), form(param.next).step, done, -1));
+      }
+    }
+    return next;
+  }
+
+  /// A state with what has been added in lanes.
+  std::vector<Id> summed(std::vector<Id> state, const std::vector<Id>& sums) {
+    auto sum = sums.begin();
+    for (std::size_t i = 0; i < params_.size(); ++i)
+      if (params_[i].kind == Param::Sums) state[i] = make(Op::Add, state[i], test(Op::SumOf, *sum++, kNone));
+    return state;
+  }
+
+  /// What counts by a step, some rounds later.
+  Id later(Id v, int64_t step, Id rounds, int64_t plus) {
+    if (step == 0) return v;
+    if (cfg_.is_const(rounds)) return make(Op::Add, v, constant((cfg_.at(rounds).imm + plus) * step));
+    if (plus != 0) rounds = make(Op::Add, rounds, constant(plus));
+    if (step != 1) rounds = make(Op::Mul, rounds, constant(step));
+    return make(Op::Add, v, rounds);
+  }
+
+  Node at_first_byte(Node n, int64_t stride, Id count) {
+    n.args[0] = scalar(n.args[0]);
+    n.args[1] = scalar(n.args[1]);
+    n.lanes = static_cast<uint8_t>(lanes_);
+    n.count = count;
+    n.from_last = count != kNone && stride < 0;
+    if (stride < 0) n.imm += (lanes_ - 1) * stride;
+    return n;
+  }
+
+  Id load(const Node& what, int64_t stride, Id count, Id where) {
+    Node n = at_first_byte(what, stride, count);
+    n.where = ordered(vector(where), stride);
+    return ordered(add(n), stride);
+  }
+
+  Id test(Op op, Id v, Id count) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.args[0] = v;
+    n.count = count;
+    return add(n);
+  }
+
+  void build() {
+    const uint32_t level = cfg_.blocks[head_].level, outside = cfg_.blocks[front_].level;
+    const bool takes_count = bytes_ == kWideBytes;
+    const uint32_t first = block(outside);
+    cfg_.blocks[front_].to[0].block = first;
+    // Are there enough rounds, do sums stay small, and are addresses apart?
+    std::vector<Id> state = begin(first);
+    const Edge one_by_one{head_, state};
+    const Id more = left(state);
+    const int64_t fewest = takes_count ? kFewRounds : lanes_;
+    require(make(Op::Le, constant(fewest), more), true, one_by_one);
+    std::vector<Id> zeros;
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      if (params_[i].kind != Param::Sums) continue;
+      if (zeros.empty()) require(make(Op::Below, more, constant(int64_t{1} << 28)), true, one_by_one);
+      constexpr int64_t kMost = int64_t{1} << 61;
+      require(make(Op::Below, make(Op::Add, state[i], constant(kMost)), constant(2 * kMost)), true, one_by_one);
+      zeros.push_back(splat(constant(0)));
+    }
+    for (const Meeting& m : meetings_) {
+      const Access &store = accesses_[m.store], &other = accesses_[m.other];
+      const int64_t size = size_of(store.node.mem);
+      if (store.stride == other.stride && size == size_of(other.node.mem)) {
+        const Id a = address(store), b = address(other);
+        const Id apart = store.stride > 0 ? make(Op::Sub, a, b) : make(Op::Sub, b, a);
+        // From 1 on, or from -size + 1 on, up to all lanes.
+        const int64_t low = m.behind ? 1 - size : 1;
+        require(make(Op::Below, make(Op::Sub, apart, constant(low)), constant(lanes_ * size - low)), false, one_by_one);
+      } else {
+        const auto [a, a_end] = span(store, more);
+        const auto [b, b_end] = span(other, more);
+        require(make(Op::Or, make(Op::Le, a_end, b), make(Op::Le, b_end, a)), true, one_by_one);
+      }
+    }
+    const uint32_t wide = block(level), rest = takes_count ? block(outside) : head_;
+    const auto with = [](std::vector<Id> a, const std::vector<Id>& b) {
+      a.insert(a.end(), b.begin(), b.end());
+      return a;
+    };
+    if (takes_count) branch(make(Op::Le, constant(lanes_), more), {wide, with(state, zeros)}, {rest, state});
+    else jump({wide, with(state, zeros)});
+    // All lanes.
+    state = begin(wide);
+    std::vector<Id> sums;
+    for (std::size_t i = 0; i < zeros.size(); ++i)
+      sums.push_back(cfg_.add_param(wide, Type::I64, static_cast<uint8_t>(lanes_)));
+    const auto aside = [&](uint32_t to, const std::vector<Id>& now, const std::vector<Id>& added) -> Edge {
+      if (added.empty()) return {to, now};
+      const uint32_t held = std::exchange(at_, block(outside));
+      jump({to, summed(now, added)});
+      return {std::exchange(at_, held), {}};
+    };
+    const Edge fails = aside(head_, state, sums);
+    std::vector<Id> next = rounds(state, kNone, sums, fails);
+    const Id again = make(Op::Le, constant(lanes_), left(next));
+    const Edge done = aside(rest, next, sums);
+    branch(again, {wide, with(next, sums)}, done);
+    if (!takes_count) return;
+    // As many as are left, but for the last.
+    state = begin(rest);
+    const Id count = left(state);
+    require(make(Op::Ne, count, constant(0)), true, {head_, state});
+    std::vector<Id> none;
+    next = rounds(state, count, none, {head_, state});
+    jump({head_, next});
+  }
+
+  const int bytes_;
+  int lanes_ = 0;
+  std::set<Id> skipped_;  // copies that sums stand for
+  std::set<Id> unknown_;  // parameters that have no form
+  std::vector<Param> params_;
+  std::vector<Meeting> meetings_;
+  std::map<Id, Id> vectors_;  // of the state that is being built
+};
+
+}  // namespace
+
+bool vectorize_loop(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, int vector_bytes) {
+  return Vectors(cfg, shape, head, front, vector_bytes).run();
+}
+
+bool widen_loops(Cfg& cfg, int vector_bytes) {
+  std::vector<uint32_t> heads;
+  const Shape shape = shape_of(cfg);
+  for (uint32_t b : shape.order)
+    if (shape.loop[b] == b) heads.push_back(b);
+  bool changed = false;
+  for (uint32_t head : heads)
+    if (const uint32_t front = front_of(cfg, shape, head); front != kNone)
+      changed =
+          vectorize_loop(cfg, shape, head, front, vector_bytes) || unroll_loop(cfg, shape, head, front) || changed;
+  return changed;
+}
+
+}  // namespace framejit::cfg

@@ -1,0 +1,110 @@
+"""Loops that do several rounds at once: equal to plain Python where arrays overlap, where results are not finite, and where a signal comes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from forms_support import check_same, run
+
+pytestmark = pytest.mark.capture
+
+LENGTHS = (0, 1, 2, 7, 8, 9, 15, 16, 17, 26, 33)
+
+
+def scaled_sum(out, a, b):
+    for i in range(len(out)):
+        out[i] = a[i] * 2.0 + b[i]
+
+
+def backwards(out, a, b):
+    for i in range(len(out) - 1, -1, -1):
+        out[i] = a[i] - b[i]
+
+
+def mirrored(out, a, b):
+    for i in range(len(out)):
+        out[i] = a[len(out) - 1 - i] + b[i]
+
+
+def walk(out, a, b):
+    for i in range(1, len(out)):
+        out[i] = out[i - 1] + a[i] * b[i]
+
+
+def at_one_place(out, a, b):
+    for i in range(1, len(out)):
+        out[0] -= a[i] * b[i]
+
+
+def clamped(out, a, b):
+    count = 0
+    for i in range(len(out)):
+        if a[i] < b[i]:
+            out[i] = a[i]
+            count += 1
+        elif a[i] > 3.0:
+            out[i] = np.sqrt(a[i])
+    return count
+
+
+def total(out, a, b):
+    s = 0.0
+    for i in range(len(out)):
+        if a[i] > 0.0:
+            s += a[i] * b[i]
+    return s
+
+
+FORMS = (scaled_sum, backwards, mirrored, walk, at_one_place, clamped, total)
+
+
+def seen(function, memory, length, starts):
+    whole = memory.copy()
+    parts = [whole[start : start + length] for start in starts]
+    with np.errstate(all="warn"):
+        outcome = run(lambda *given: (function(*given), whole), tuple(parts))
+    return outcome
+
+
+@pytest.fixture(autouse=True, params=["avx2", "avx512"])
+def instruction_set(request, monkeypatch):
+    monkeypatch.setattr(fj.config, "cpu", request.param)
+    monkeypatch.setattr(fj.config, "profitability", "off")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32], ids=str)
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
+def test_arrays_that_overlap(form, dtype):
+    marked = fj.jit(form, capture_mode="bytecode")
+    rng = np.random.default_rng(4)
+    memory = rng.integers(-9, 9, 160).astype(dtype)
+    for _ in range(2):
+        for length in LENGTHS:
+            for starts in ((0, 50, 100), (3, 3, 3), (4, 3, 50), (3, 4, 50), (10, 3, 50), (9, 50, 1), (20, 3, 17)):
+                check_same(
+                    seen(form, memory, length, starts),
+                    seen(marked, memory, length, starts),
+                    f"{form.__name__}, {length} from {starts}",
+                )
+    if dtype is np.float64:  # integers may warn at each store
+        assert any(entry["kind"] == "loop" for entry in marked._report()["entries"])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
+def test_results_that_are_not_finite(form):
+    marked = fj.jit(form, capture_mode="bytecode")
+    memory = np.linspace(0.5, 4.0, 160)
+    for where in (None, *range(0, 34, 3)):
+        for value in (np.inf, -np.inf, np.nan, 1.7e308):
+            data = memory.copy()
+            if where is not None:
+                data[50 + where] = value
+            starts = (0, 50, 100)
+            check_same(
+                seen(form, data, 33, starts),
+                seen(marked, data, 33, starts),
+                f"{form.__name__}, {value} at {where}",
+            )
