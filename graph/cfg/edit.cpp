@@ -175,7 +175,8 @@ std::pair<std::vector<uint32_t>, uint32_t> entered_twice(const Cfg& cfg, const S
 
 void separate_entries(Cfg& cfg) {
   constexpr int kMostTimes = 8;
-  constexpr std::size_t kMostNodes = 400;
+  constexpr std::size_t kMostNodes = 200;  // of all copies
+  std::size_t nodes = 0;
   for (int times = 0; times < kMostTimes; ++times) {
     const Shape shape = shape_of(cfg);
     std::vector<bool> reached(cfg.blocks.size(), false);
@@ -184,7 +185,6 @@ void separate_entries(Cfg& cfg) {
     if (cycle.empty()) return;
     std::vector<uint32_t> copied;
     std::vector<uint32_t> owner(cfg.nodes.size(), kNone);
-    std::size_t nodes = 0;
     for (uint32_t b : cycle) {
       if (b == head) continue;
       copied.push_back(b);
