@@ -12,6 +12,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/result_arrays.h"
 #include "ext/module/config.h"
+#include "ext/module/stats.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
 #include "runtime/fp_state.h"
@@ -52,33 +53,83 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
                                             static_cast<long long>(step)));
 }
 
+/// Bytes of a vector, 0: there are none.
+int vector_width() {
+  switch (module::target_cpu().isa) {
+    case codegen::Isa::Avx512: return 64;
+    case codegen::Isa::Avx2: return 32;
+    case codegen::Isa::None: break;
+  }
+  return 0;
+}
+
 }  // namespace
 
-Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
-                                                                        const guards::GuardProgram& guards,
-                                                                        const std::string& name, bool with_listing,
-                                                                        bool interpreted) {
-  auto loop = std::make_unique<CompiledLoop>();
-  cfg::Cfg& graph = program->cfg;
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, const std::string& name,
+                                                                  int vector_bytes, bool listing) {
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
-  const codegen::Isa isa = module::target_cpu().isa;
-  cfg::optimize(graph, isa == codegen::Isa::Avx512 ? 64 : isa == codegen::Isa::Avx2 ? 32 : 0);
+  cfg::optimize(graph, vector_bytes);
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
-  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, isa, with_listing));
+  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, listing));
   const std::span<const uint8_t> piece(kernel.bytes);
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
-  loop->code_ = std::move(code);
-  loop->listing_ = std::move(kernel.listing);
+  return Kernel{std::move(code), std::move(kernel.listing)};
+}
+
+Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
+                                                                        const guards::GuardProgram& guards,
+                                                                        const std::string& name,
+                                                                        const Options& options) {
+  auto loop = std::make_unique<CompiledLoop>();
+  cfg::Cfg& graph = program->cfg;
+  const int width = vector_width();
+  if (!options.widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
+  const int64_t start = now_ns();
+  FRAMEJIT_TRY(kernel, compile(graph, name, options.widened ? width : 0, options.listing));
+  loop->compile_ns_ = now_ns() - start;
+  loop->kernels_[0] = std::move(kernel);
+  loop->name_ = name;
+  loop->listed_ = options.listing;
   for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
   for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
   loop->taken_.assign(graph.exits.size(), 0);
   loop->guards_ = &guards;
-  loop->interpreted_ = interpreted;
+  loop->interpreted_ = options.interpreted;
   loop->program_ = std::move(program);
   return loop;
+}
+
+/// Compiles the loop for several rounds at once. The kernels take turns from the next run on.
+void CompiledLoop::widen() {
+  cfg::Cfg graph = std::move(*captured_);
+  captured_.reset();
+  const int64_t start = now_ns();
+  auto kernel = compile(graph, name_, vector_width(), listed_);
+  module::stats.compile_ns += now_ns() - start;
+  if (!kernel) return;
+  FRAMEJIT_CHECK(graph.exits.size() == taken_.size(), "a widened loop has other exits");
+  for (const cfg::Exit& exit : graph.exits) most_values_ = std::max(most_values_, exit.values.size());
+  ++module::stats.loops_widened;
+  kernels_[1] = std::move(*kernel);
+  widened_ = std::move(graph);
+}
+
+void CompiledLoop::note_run(int64_t nanoseconds) {
+  if (captured_) {
+    run_ns_ += nanoseconds;
+    if (run_ns_ > std::max(kWorthWidening, kTimesCompiled * compile_ns_)) widen();
+  } else if (widened_) {
+    ++kernels_[use_].runs;
+    kernels_[use_].ns += nanoseconds;
+    use_ = 1 - use_;
+    if (kernels_[0].runs < kTurns || kernels_[1].runs < kTurns) return;
+    use_ = kernels_[1].ns < kernels_[0].ns ? 1 : 0;
+    if (use_ == 1) program_->cfg = std::move(*widened_);
+    widened_.reset();
+  }
 }
 
 Ref<> CompiledLoop::object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
@@ -188,8 +239,9 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     objects = objects_on_heap.data();
   }
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
-  const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(code_.entry(0)));
-  const int64_t start = left_early_ < 4 * kFewExits ? now_ns() : 0;
+  const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
+  const bool timed = captured_ || widened_;
+  const int64_t start = timed || left_early_ < 4 * kFewExits ? now_ns() : 0;
   const unsigned char* poll = capture::eval_breaker_byte();
   const cfg::Inputs inputs{m.symbols, m.params, objects};
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
@@ -201,7 +253,8 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
-  if (exit.early && start && now_ns() - start > kLongNanoseconds) ++long_rounds_;
+  const int64_t took = timed || (exit.early && start) ? now_ns() - start : 0;
+  if (exit.early && took > kLongNanoseconds) ++long_rounds_;
   update.exit_instr = exit.instr;
   update.kept = exit.kept;
   // New objects may start a garbage collection, whose callbacks may let go of what the loop has found.
@@ -238,6 +291,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     const Ref<> value = Ref<>::steal(make(attribute.object));
     complete = complete && PyObject_GenericSetAttr(fetched(attribute.of, m), attribute.name.get(), value.get()) == 0;
   }
+  if (timed) note_run(took);
   return complete;
 }
 

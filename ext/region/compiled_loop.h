@@ -1,8 +1,10 @@
 // CompiledLoop: a nest of loops as one function of machine code, and the objects that are live where it is left.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +17,15 @@ namespace framejit::ext::region {
 
 class CompiledLoop {
  public:
+  struct Options {
+    bool listing = false;
+    bool interpreted = false;  // runs go through the reference interpreter (stress)
+    bool widened = false;      // several rounds at once from the first run on
+  };
   /// The failure is a sentence.
   static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
                                                                    const guards::GuardProgram& guards,
-                                                                   const std::string& name, bool with_listing,
-                                                                   bool interpreted);
+                                                                   const std::string& name, const Options& options);
 
   /// Runs the loop in a frame for which the guards hold. False: no memory for the objects at the exit, which are None
   /// then; an exception is set.
@@ -30,8 +36,8 @@ class CompiledLoop {
     if (program_->recursion) return runs() > kFewRecursions && recursive_calls_ < kWorthEntering * runs();
     return left_early_ > kFewExits && left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
   }
-  const std::string& listing() const { return listing_; }
-  std::size_t code_bytes() const { return code_.bytes(); }
+  const std::string& listing() const { return kernels_[use_].listing; }
+  std::size_t code_bytes() const { return kernels_[0].code.bytes() + kernels_[1].code.bytes(); }
   int64_t runs() const { return finished_ + left_early_; }
   const std::vector<int64_t>& exits_taken() const { return taken_; }
 
@@ -46,11 +52,30 @@ class CompiledLoop {
                             const guards::Matched& m, std::vector<capture::Ref<>>& made) const;
   PyObject* fetched(uint32_t index, const guards::Matched& m) const { return guards_->object(m, operands_[index]); }
 
+  // Code that does several rounds at once takes much longer to compile, and is not always faster. So it is made once
+  // the loop has run for long. Then the two kernels take turns, and the faster one stays.
+  struct Kernel {
+    runtime::CodeBlock code;
+    std::string listing;
+    int64_t runs = 0, ns = 0;  // while they take turns
+  };
+  static constexpr int kTurns = 6;                                            // runs of each kernel
+  static constexpr int64_t kWorthWidening = 20'000'000, kTimesCompiled = 10;  // ns of runs; times the first compilation
+  static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes,
+                                               bool listing);
+  void widen();
+  void note_run(int64_t nanoseconds);
+
   std::shared_ptr<capture::LoopProgram> program_;
   const guards::GuardProgram* guards_ = nullptr;
   std::vector<guards::GuardOperand> operands_;  // of LoopProgram::fetched
-  runtime::CodeBlock code_;
-  std::string listing_;
+  std::string name_;
+  bool listed_ = false;
+  std::array<Kernel, 2> kernels_;  // the second one: of several rounds at once
+  std::size_t use_ = 0;
+  int64_t compile_ns_ = 0, run_ns_ = 0;
+  std::optional<cfg::Cfg> captured_;  // until it is widened
+  std::optional<cfg::Cfg> widened_;   // while the kernels take turns
   std::size_t most_values_ = 0;
   bool interpreted_ = false;  // runs go through the reference interpreter (stress)
   std::vector<int64_t> taken_;

@@ -197,7 +197,8 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   finalizer_check_.emplace(*region_, *guards_);
 
   if (region_->loop) {
-    auto loop = CompiledLoop::make(region_->loop, *guards_, region_->function, options_.listing, options_.interp);
+    auto loop = CompiledLoop::make(region_->loop, *guards_, region_->function,
+                                   {options_.listing, options_.interp, options_.losing});
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
   }

@@ -400,7 +400,7 @@ void optimize(Cfg& cfg, int vector_bytes) {
   separate_exits(cfg);
   simplify();
   drop_unused(cfg);
-  for (int loops = 0; loops < kMostShortLoops && unroll_short_loops(cfg); ++loops) {
+  for (int loops = 0; vector_bytes > 0 && loops < kMostShortLoops && unroll_short_loops(cfg); ++loops) {
     simplify();
     drop_unused(cfg);
     join_blocks(cfg);

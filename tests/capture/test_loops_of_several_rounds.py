@@ -74,6 +74,27 @@ def instruction_set(request, monkeypatch):
     monkeypatch.setattr(fj.config, "profitability", "off")
 
 
+def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):
+    monkeypatch.setattr(fj.config, "profitability", "measure")
+    marked = fj.jit(scaled_sum)
+    a, b = np.linspace(0.0, 1.0, 300000), np.linspace(3.0, -2.0, 300000)
+    expected = a * 2.0 + b
+    before = fj.stats()["loops_widened"]
+    runs = 0
+    while fj.stats()["loops_widened"] == before:
+        runs += 1
+        assert runs < 20000
+        out = np.empty_like(a)
+        marked(out, a, b)
+        assert np.array_equal(out, expected)
+    # Both kernels have their turns.
+    for _ in range(20):
+        out = np.empty_like(a)
+        marked(out, a, b)
+        assert np.array_equal(out, expected)
+    assert fj.stats()["loops_widened"] == before + 1 and runs > 3
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32], ids=str)
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)

@@ -20,6 +20,7 @@ COUNTERS = {
     "kernels_compiled": "kernels made",
     "kernel_calls": "kernels run",
     "library_calls": "calls of library functions from compiled code",
+    "loops_widened": "loops that were compiled once more, to do several rounds at once",
     "internal_errors": "errors of framejit's own, hidden by falling back to the interpreter",
     "code_bytes": "machine code held",
     "compile_ns": "time spent on compiling, in nanoseconds",
