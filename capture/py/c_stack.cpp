@@ -1,3 +1,6 @@
+// The ends of a thread's stack, and the interpreter's count of C calls.
+#include "capture/py/frame.h"
+
 #include "capture/py/c_stack.h"
 
 #include <pthread.h>
@@ -28,5 +31,7 @@ const StackEnds& stack_ends() {
   if (known_stack_ends.low == UINTPTR_MAX) known_stack_ends = find_ends();
   return known_stack_ends;
 }
+
+bool c_calls_are_many() { return c_recursion_is_low(PyThreadState_Get()); }
 
 }  // namespace framejit::capture::py

@@ -16,11 +16,14 @@ inline constinit thread_local StackEnds known_stack_ends;
 inline uintptr_t stack_position() { return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)); }
 /// Those of this thread.
 const StackEnds& stack_ends();
+/// The interpreter counts nested C calls, and half of those that it allows are made.
+bool c_calls_are_many();
 
 // Stacks that a program has made itself, outside of the thread's, are taken for large ones.
 inline bool stack_is_low() {
-  return stack_position() - known_stack_ends.end < known_stack_ends.low &&
-         stack_position() - stack_ends().end < stack_ends().low;
+  return (stack_position() - known_stack_ends.end < known_stack_ends.low &&
+          stack_position() - stack_ends().end < stack_ends().low) ||
+         c_calls_are_many();
 }
 inline bool stack_is_critical() { return stack_position() - stack_ends().end < stack_ends().critical; }
 
