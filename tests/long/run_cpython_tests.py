@@ -343,6 +343,8 @@ def main():
     options = parser.parse_args()
     names = options.modules or (SAMPLE if options.sample else LANGUAGE if options.language else all_modules())
     modes = options.modes.split(",")
+    if unknown := set(modes) - {"fall", "exits", *MARKING}:
+        parser.error(f"no such mode: {', '.join(sorted(unknown))}")
     print(f"{sys.version.split()[0]}: {len(names)} modules, {modes}, seed {options.seed}", flush=True)
     start = time.time()
     reports = []
