@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "capture/loops/recursion.h"
 #include "capture/py/cpython/facts.h"
@@ -12,6 +13,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/result_arrays.h"
 #include "ext/module/config.h"
+#include "ext/module/module.h"
 #include "ext/module/stats.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
@@ -52,6 +54,8 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
                                             static_cast<long long>(start), static_cast<long long>(stop),
                                             static_cast<long long>(step)));
 }
+
+int64_t widen_after = 20'000'000;  // nanoseconds of runs; 0: the first run is enough
 
 /// Bytes of a vector, 0: there are none.
 int vector_width() {
@@ -110,7 +114,6 @@ void CompiledLoop::widen() {
   auto kernel = compile(graph, name_, vector_width(), listed_);
   module::stats.compile_ns += now_ns() - start;
   if (!kernel) return;
-  FRAMEJIT_CHECK(graph.exits.size() == taken_.size(), "a widened loop has other exits");
   for (const cfg::Exit& exit : graph.exits) most_values_ = std::max(most_values_, exit.values.size());
   ++module::stats.loops_widened;
   kernels_[1] = std::move(*kernel);
@@ -120,7 +123,12 @@ void CompiledLoop::widen() {
 void CompiledLoop::note_run(int64_t nanoseconds) {
   if (captured_) {
     run_ns_ += nanoseconds;
-    if (run_ns_ > std::max(kWorthWidening, kTimesCompiled * compile_ns_)) widen();
+    if (run_ns_ <= widen_after || (widen_after > 0 && run_ns_ <= kTimesCompiled * compile_ns_)) return;
+    try {
+      widen();
+    } catch (const std::exception&) {  // the run has had its effects: the kernel that there is stays
+      ++module::stats.internal_errors;
+    }
   } else if (widened_) {
     ++kernels_[use_].runs;
     kernels_[use_].ns += nanoseconds;
@@ -294,5 +302,26 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   if (timed) note_run(took);
   return complete;
 }
+
+namespace {
+
+PyObject* set_widen_after(PyObject*, PyObject* nanoseconds) {
+  const long long given = PyLong_AsLongLong(nanoseconds);
+  if (given < 0) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "nanoseconds must not be negative, but got %lld", given);
+    return nullptr;
+  }
+  return PyLong_FromLongLong(std::exchange(widen_after, given));
+}
+
+PyMethodDef methods[] = {
+    {"set_widen_after", set_widen_after, METH_O,
+     "set_widen_after(nanoseconds): for how long a loop runs before it is compiled for several rounds at once, for "
+     "tests; 0: after its first run.\nGives what it was."},
+    {nullptr, nullptr, 0, nullptr}};
+
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+
+}  // namespace
 
 }  // namespace framejit::ext::region

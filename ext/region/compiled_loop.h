@@ -59,8 +59,8 @@ class CompiledLoop {
     std::string listing;
     int64_t runs = 0, ns = 0;  // while they take turns
   };
-  static constexpr int kTurns = 6;                                            // runs of each kernel
-  static constexpr int64_t kWorthWidening = 20'000'000, kTimesCompiled = 10;  // ns of runs; times the first compilation
+  static constexpr int kTurns = 6;               // runs of each kernel
+  static constexpr int64_t kTimesCompiled = 10;  // as long as so many compilations it has run at least
   static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes,
                                                bool listing);
   void widen();

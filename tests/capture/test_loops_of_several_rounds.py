@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import framejit as fj
+from framejit import _core
 from forms_support import check_same, run
 
 pytestmark = pytest.mark.capture
@@ -79,20 +80,42 @@ def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):
     marked = fj.jit(scaled_sum)
     a, b = np.linspace(0.0, 1.0, 300000), np.linspace(3.0, -2.0, 300000)
     expected = a * 2.0 + b
-    before = fj.stats()["loops_widened"]
-    runs = 0
-    while fj.stats()["loops_widened"] == before:
-        runs += 1
-        assert runs < 20000
-        out = np.empty_like(a)
-        marked(out, a, b)
-        assert np.array_equal(out, expected)
-    # Both kernels have their turns.
-    for _ in range(20):
-        out = np.empty_like(a)
-        marked(out, a, b)
-        assert np.array_equal(out, expected)
-    assert fj.stats()["loops_widened"] == before + 1 and runs > 3
+    widened, errors = fj.stats()["loops_widened"], fj.stats()["internal_errors"]
+    before = _core.set_widen_after(0)
+    try:
+        for run in range(20):  # both kernels have their turns
+            out = np.empty_like(a)
+            marked(out, a, b)
+            assert np.array_equal(out, expected), run
+            assert fj.stats()["loops_widened"] == widened + 1
+    finally:
+        _core.set_widen_after(before)
+    assert fj.stats()["internal_errors"] == errors
+
+
+def test_sums_of_integers_keep_their_exits(monkeypatch):
+    def fibonacci(rounds):
+        total = 0
+        for first in range(rounds):
+            a, b = 0, first
+            for _ in range(30 + first % 90):
+                a, b = b, a + b
+            total = (total + a) % 1000003
+        return total
+
+    monkeypatch.setattr(fj.config, "profitability", "measure")
+    before = _core.set_widen_after(0)
+    try:
+        marked = fj.jit(fibonacci)
+        for rounds in (40, 300, 3000, 1, 0, 3000) * 4:  # beyond 64 bits from 63 rounds on
+            assert marked(rounds) == fibonacci(rounds)
+    finally:
+        _core.set_widen_after(before)
+
+
+def test_the_time_to_widen_is_a_number_from_zero_on():
+    with pytest.raises(ValueError, match="nanoseconds must not be negative, but got -1"):
+        _core.set_widen_after(-1)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -17,6 +17,7 @@ import pytest
 import forms_support
 import framejit as fj
 from forms_support import Seen, check_same, run
+from framejit import _core
 from loop_maker import LoopMaker, arguments
 
 COUNT = int(os.environ.get("FRAMEJIT_TEST_PROGRAMS", "200"))
@@ -81,6 +82,14 @@ def scalars_by_value(monkeypatch):
 @pytest.fixture(autouse=True)
 def profitability(monkeypatch):
     monkeypatch.setattr(fj.config, "profitability", fj.config.profitability)  # put back behind the test
+
+
+@pytest.fixture(autouse=True)
+def widened():
+    """Loops are compiled for several rounds at once after their first run; then both kernels have turns."""
+    before = _core.set_widen_after(0)
+    yield
+    _core.set_widen_after(before)
 
 
 @pytest.mark.filterwarnings("ignore")
