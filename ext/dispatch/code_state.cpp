@@ -325,6 +325,7 @@ std::unique_ptr<capture::SplicedCode> CodeState::splice() {
   auto made = capture::SplicedCode::make(view(), shared_from_this(), options);
   if (!made) {
     unsplicable_ = true;
+    first_region_.reset();
     return nullptr;
   }
   spliced_ = made->get();
