@@ -40,7 +40,7 @@ class Ref {
 class HeldRef {
  public:
   HeldRef() = default;
-  HeldRef(Ref<> object) : object_(object.release()) {}  // NOLINT(google-explicit-constructor): a Ref that may be weak
+  HeldRef(Ref<> ref) : object_(ref.release()) {}  // NOLINT(google-explicit-constructor): a Ref that may be weak
   HeldRef(const HeldRef& o) : object_(o.object_), weak_(o.weak_) {
     if (!weak_) Py_XINCREF(object_);
   }
