@@ -269,7 +269,7 @@ class CfgEmitter : private CfgNumbers {
     else cc_.vucomiss(a, b);
   }
 
-  /// What is not finite is no number once it is taken from itself.
+  /// A number that is not finite gives NaN when it is subtracted from itself.
   void compare_finite(Id id) {
     const bool wide = cfg_.at(id).type == Type::F64;
     const Xmm difference = wide ? cc_.newXmmSd() : cc_.newXmmSs(), a = xmm(id);

@@ -375,7 +375,7 @@ void CfgVectors::jump_if(Id id, bool truth, const asmjit::Label& to) {
     cc_.kortestw(bad, bad);
     return void(cc_.j(truth ? Cond::kZ : Cond::kNZ, to));
   }
-  // What is not finite is no number once it is taken from itself.
+  // A number that is not finite gives NaN when it is subtracted from itself.
   const Vec difference = fresh_like(of);
   const Gp bits = cc_.newInt32();
   constexpr int kUnordered = 3;

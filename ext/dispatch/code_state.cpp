@@ -440,7 +440,7 @@ bool CodeState::compile_site(CompileSite& place, uint32_t site, const FrameView&
     return true;
   }
   ++place.failures;
-  // What was made before it was seen to vary goes too.
+  // Entries that were made before the values were seen to vary are dropped too.
   if (compiled.unprofitable && std::all_of(place.entries.begin(), place.entries.end(),
                                            [](const auto& e) { return e->policy().hits() <= kFewHits; }))
     while (!place.entries.empty()) retire(place, place.entries.size() - 1);

@@ -139,7 +139,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
     bool interrupted = false;  // by a signal: as if there had been no attempt
     bool unprofitable = false;
   };
-  /// What was removed while something ran: it stays alive until nothing runs.
+  /// Entries that were removed while something ran: they stay alive until nothing runs.
   struct Retired {
     int running = 0;
     std::vector<std::shared_ptr<region::Entry>> entries;

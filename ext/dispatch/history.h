@@ -1,4 +1,4 @@
-// What captures of a code object broke at, and why entries were compiled again: for the log and for reports.
+// The breaks of a code object's captures, and the reasons of its recompilations: for the log and for reports.
 #pragma once
 
 #include <Python.h>

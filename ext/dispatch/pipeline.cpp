@@ -251,7 +251,7 @@ capture::CaptureOutcome CodeState::capture_at(CompileSite& place, capture::Captu
   if (!whole && compiles_loops() && is_hot_loop(place, instr, request.frame) && !loops_.bytecode_loops().count(instr) &&
       capture::is_loop_head(*view(), instr)) {
     if (auto loop = capture::capture_loop(request)) {
-      // What captures could not do there, at its iterable or in an inner loop, is done now.
+      // The loop is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
       constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head
       history_.forget(name(), instr - std::min(instr, kIterable), capture::last_of_nest(*view(), instr));
       outcome.region = std::move(*loop);

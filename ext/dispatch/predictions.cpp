@@ -50,7 +50,7 @@ Predictions::Visit Predictions::visit(PyCodeObject* code, uint32_t site, bool fi
 }
 
 void Predictions::predict(region::Entry& entry, const FrameView& frame) {
-  // What a compiled loop stores is stored for good.
+  // The stores of a compiled loop cannot be undone.
   if (entry.loop() || is_passed_before_exit(entry.region())) return;
   Ref<> prediction;
   if (entry.predict(frame, prediction) == region::Outcome::Done)

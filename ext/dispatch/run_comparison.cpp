@@ -78,7 +78,7 @@ std::shared_ptr<Entry> RunComparison::end_call(bool o1) {
   timed_.reset();
   const int64_t time = read_clock(timed.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode) - timed.start;
   if (timed.side == Side::Bytecode) passing_ = timed.passing;
-  // What its own rounds are worth will be known soon; callees may go on for long.
+  // The function's own rounds will be measured soon; callees may be measured for long.
   const bool own = timed.own_turns != own_turns_ || timed.compile_ns != module::stats.compile_ns;
   if (own || (timed.is_disturbed() && timed.comparison->discarded() < kMostDisturbed)) {
     timed.comparison->discard();

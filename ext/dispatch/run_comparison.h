@@ -13,7 +13,7 @@
 
 namespace framejit::ext::dispatch {
 
-/// What entries that ran have saved of the bytecode's time, at least and by estimate.
+/// The time in nanoseconds that runs of entries have saved compared with the bytecode: a lower bound, by estimate.
 inline double least_saved = 0;
 
 class RunComparison {
