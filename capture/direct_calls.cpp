@@ -6,6 +6,7 @@
 #include "capture/direct_calls.h"
 
 #include <iterator>
+#include <optional>
 
 #include "capture/code_writer.h"
 
@@ -31,17 +32,18 @@ PyObject* no_name() {
 
 bool has_method_form() { return opcode_table()[LOAD_ATTR].form == ArgForm::Attribute; }
 
-/// The number of arguments of the call whose callable the instruction loads, or -1.
-int arguments_of(const CodeView& view, uint32_t load) {
+/// The call of positional arguments whose callable the instruction loads.
+std::optional<uint32_t> call_of(const CodeView& view, uint32_t load) {
   const std::span<const Instr> instrs = view.instrs();
   const int base = instrs[load].depth + 2;
   for (uint32_t i = load + 1; i < instrs.size(); ++i) {
     const Instr& instr = instrs[i];
     if (instr.depth < 0) continue;
-    if (instr.depth < base) return -1;
-    if (instr.op == Opcode::Call && instr.depth - instr.arg == base) return instr.kwnames < 0 ? instr.arg : -1;
+    if (instr.depth < base) return {};
+    if (instr.op == Opcode::Call && instr.depth - instr.arg == base)
+      return instr.kwnames < 0 ? std::optional(i) : std::nullopt;
   }
-  return -1;
+  return {};
 }
 
 Ref<> bytes_of(const std::string& s) {
@@ -67,7 +69,8 @@ std::vector<GlobalCall> global_calls(const CodeView& view) {
   for (uint32_t i = 0; i < view.instrs().size(); ++i) {
     const Instr& instr = view.instrs()[i];
     if (instr.op != Opcode::LoadGlobal || !instr.flag || instr.depth < 0) continue;
-    if (const int n = arguments_of(view, i); n >= 0) calls.push_back({i, view.name(instr.arg), n});
+    if (const std::optional<uint32_t> call = call_of(view, i))
+      calls.push_back({i, *call, view.name(instr.arg), view.instrs()[*call].arg});
   }
   return calls;
 }
@@ -80,9 +83,15 @@ std::unique_ptr<DirectCalls> DirectCalls::make(const CodeView& view, const std::
   if (calls.empty() || argument > 255 || !no_name()) return nullptr;
   auto made = std::make_unique<DirectCalls>();
   made->argument_ = static_cast<uint8_t>(argument);
+  const auto raw_index = [&](uint32_t instr) {
+    return static_cast<std::size_t>(raw.index_of[view.instrs()[instr].offset]);
+  };
   std::vector<int> arguments(raw.instrs.size(), -1);
-  for (const GlobalCall& call : calls)
-    arguments[static_cast<std::size_t>(raw.index_of[view.instrs()[call.instr].offset])] = call.arguments;
+  std::vector<bool> left_out(raw.instrs.size());
+  for (const GlobalCall& call : calls) {
+    arguments[raw_index(call.instr)] = call.arguments;
+    left_out[raw_index(call.call)] = raw.instrs[raw_index(call.call)].op == kRaw.precall;
+  }
   CodeWriter writer;
   std::vector<uint32_t> item_of(raw.instrs.size()), loads;  // loads: items
   const auto add = [&](const RawInstr& like, int op, uint32_t arg, int32_t target, int32_t handler) {
@@ -93,6 +102,7 @@ std::unique_ptr<DirectCalls> DirectCalls::make(const CodeView& view, const std::
   for (uint32_t i = 0; i < raw.instrs.size(); ++i) {
     const RawInstr& instr = raw.instrs[i];
     item_of[i] = static_cast<uint32_t>(writer.items.size());
+    if (left_out[i]) continue;
     writer.items.push_back({instr.op, instr.arg, instr.target, instr.handler, instr.position, instr.prefixes});
     if (arguments[i] < 0) continue;
     const int32_t handler = user_handlers + static_cast<int32_t>(loads.size());

@@ -7,12 +7,13 @@
 //
 //     LOAD_GLOBAL f            LOAD_GLOBAL f                         a callable of the type: what its slot holds
 //     args               ->    LOAD_ATTR_SLOT no_name  else handler
-//     CALL n                   args
-//                              CALL n
+//     PRECALL n                args
+//     CALL n                   CALL n
 //     handler:                 POP_TOP, LOAD_GLOBAL f, JUMP behind   another object: that one, untouched
 //
 // For an object of another type the instruction looks an attribute up whose name is no string, which raises TypeError
-// before the object is asked.
+// before the object is asked. PRECALL (3.11) prepares calls of methods and of builtins, which CALL can make without it:
+// what is left out makes up for what is added.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,7 @@ namespace framejit::capture {
 /// A call of a global with positional arguments only.
 struct GlobalCall {
   uint32_t instr;  // LoadGlobal
+  uint32_t call;   // Call
   PyObject* name;  // borrowed from the view
   int arguments;
 };
