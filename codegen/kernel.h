@@ -477,7 +477,6 @@ struct Program {
   bool per_call_flags = false;
   std::vector<std::vector<uint32_t>> flag_slots;  // Graph::calls
   std::vector<graph::FlagRule> flag_rules;        // of the first steps; the others have none
-  std::string listing;                            // steps as text, for reports
 };
 
 }  // namespace framejit::codegen

@@ -24,7 +24,6 @@ Program Lowerer::run() {
   lower_parts();
   store_scalar_results();
   program_.conditions = facts_.conditions();
-  program_.listing = describe(program_);
   return std::move(program_);
 }
 

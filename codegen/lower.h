@@ -51,4 +51,7 @@ struct LowerOptions {
 Expected<Program, std::string> lower(const graph::Graph& graph, const std::vector<graph::Group>& groups,
                                      const LowerOptions& options);
 
+/// The steps as text, for reports.
+std::string listing(const Program& program);
+
 }  // namespace framejit::codegen

@@ -1,9 +1,12 @@
 // A program as text, for reports.
 #include <algorithm>
 
+#include "codegen/lower.h"
 #include "codegen/lower_step.h"
 
-namespace framejit::codegen::detail {
+namespace framejit::codegen {
+
+namespace detail {
 
 namespace {
 
@@ -108,7 +111,10 @@ std::string flow_text(const Program& program, const FlowStep& step) {
 
 }  // namespace
 
-std::string describe(const Program& program) {
+}  // namespace detail
+
+std::string listing(const Program& program) {
+  using namespace detail;
   std::string out;
   const bool flows = std::any_of(program.steps.begin(), program.steps.end(),
                                  [](const Step& step) { return std::holds_alternative<FlowStep>(step); });
@@ -161,4 +167,4 @@ std::string describe(const Program& program) {
   return out;
 }
 
-}  // namespace framejit::codegen::detail
+}  // namespace framejit::codegen

@@ -167,6 +167,4 @@ bool may_flag(const graph::Graph& graph, ValueId node);
 FoldSpec reduction(const graph::Graph& graph, ValueId node, const graph::Type& seen, bool casting,
                    LowerContext& context);
 
-std::string describe(const Program& program);
-
 }  // namespace framejit::codegen::detail

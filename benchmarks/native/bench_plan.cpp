@@ -34,7 +34,7 @@ std::unique_ptr<runtime::Plan> make_plan(const std::string& text) {
   options.numpy_loop = [](graph::Op, graph::DType, graph::DType) { return codegen::NumpyLoop{copy_loop, nullptr}; };
   auto program = codegen::lower(*graph, graph::fuse(*graph, {}), options);
   if (!program) std::exit((std::fprintf(stderr, "%s\n", program.error().c_str()), 1));
-  if (std::getenv("BENCH_LISTING")) std::fputs(program->listing.c_str(), stdout);
+  if (std::getenv("BENCH_LISTING")) std::fputs(codegen::listing(*program).c_str(), stdout);
   auto plan = runtime::Plan::create(std::move(*program));
   if (!plan) std::exit((std::fprintf(stderr, "%s\n", plan.error().c_str()), 1));
   return std::move(*plan);

@@ -1,5 +1,6 @@
 #include "ext/dispatch/function_report.h"
 
+#include "codegen/lower.h"
 #include "ext/dispatch/function.h"
 #include "ext/dispatch/gain.h"
 #include "ext/module/bind_arguments.h"
@@ -75,7 +76,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
       .put("guards", guard_list(entry).get())
       .put("graph", entry.graph_text())
       .put("kernels", kernels.get())
-      .put("program", entry.plan().program().listing)
+      .put("program", codegen::listing(entry.plan().program()))
       .put("steps", static_cast<int64_t>(entry.plan().program().steps.size()))
       .put("library_calls", entry.compiled().library_calls)
       .put("instructions", static_cast<int64_t>(region.instructions))

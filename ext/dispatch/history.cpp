@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "capture/py/repr.h"
+#include "codegen/lower.h"
 #include "ext/module/stats.h"
 
 namespace framejit::ext::dispatch {
@@ -87,7 +88,7 @@ void announce(const region::Entry& entry, PyCodeObject* code, int line, int64_t 
   }
   if (events_on(Channel::Graph)) emit(Channel::Graph, std::move(record().put("text", entry.graph_text())));
   if (events_on(Channel::Kernels))
-    emit(Channel::Kernels, std::move(record().put("text", entry.plan().program().listing)));
+    emit(Channel::Kernels, std::move(record().put("text", codegen::listing(entry.plan().program()))));
   if (events_on(Channel::Asm)) {
     std::string text;
     for (const codegen::KernelCode& kernel : entry.plan().program().kernels)

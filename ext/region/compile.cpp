@@ -128,7 +128,7 @@ std::string listing(const graph::Graph& optimized, const CompileOptions& options
   const std::vector<graph::Group> groups = graph::fuse(optimized, pass_context(options));
   auto program = lower_best(optimized, groups, lower_options(with_listing), options.ignore_fp_flags);
   if (!program) return "; " + program.error() + "\n";
-  std::string text = program->listing;
+  std::string text = codegen::listing(*program);
   for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;
   return text;
 }

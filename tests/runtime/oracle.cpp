@@ -197,7 +197,7 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
     if (declined) *declined = program.error();
     return declined ? "" : "declined: " + program.error();
   }
-  const std::string listing = program->listing;
+  const std::string listing = codegen::listing(*program);
   PlanOptions plan_options;
   plan_options.beside = options.order == ExecOrder::Breadth;
   if (options.bands) plan_options.block_bytes = 128;

@@ -53,7 +53,7 @@ inline Ran run_graph(const std::string& text, const std::vector<std::vector<std:
     return {};
   }
   Ran out;
-  out.listing = program->listing;
+  out.listing = codegen::listing(*program);
   auto plan = Plan::create(std::move(*program));
   if (!plan) {
     ADD_FAILURE() << plan.error();

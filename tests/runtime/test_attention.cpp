@@ -166,7 +166,7 @@ TEST(Attention, NoMatrixOfScores) {
     ASSERT_TRUE(program.has_value());
     const std::string step =
         std::string(backward ? "attention_gradients" : "attention") + " [1, 16, 4096, 64] x [4, 4096, 64] causal";
-    EXPECT_NE(program->listing.find(step), std::string::npos) << program->listing;
+    EXPECT_NE(codegen::listing(*program).find(step), std::string::npos) << codegen::listing(*program);
     for (const codegen::Buffer& b : program->buffers) {
       if (b.kind == codegen::BufferKind::Temp) {
         EXPECT_LE(b.bytes.value(), backward ? 16 * 4096 * 64 * 4 : 4);  // the result

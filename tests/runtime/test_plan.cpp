@@ -217,7 +217,7 @@ TEST(Plan, CodePagesAreNeverWritable) {
 TEST(Plan, ListingNamesStepsAndKernels) {
   auto plan = make_plan(kSquares);
   ASSERT_TRUE(plan);
-  const std::string& listing = plan->program().listing;
+  const std::string listing = codegen::listing(plan->program());
   EXPECT_NE(listing.find("pairwise"), std::string::npos) << listing;
   EXPECT_NE(listing.find("multiply_add"), std::string::npos) << listing;
 }
