@@ -60,20 +60,22 @@ bool Limits::out_of_time(std::size_t nodes) const {
   return now(CLOCK_MONOTONIC) - started_ > limit && now(CLOCK_THREAD_CPUTIME_ID) - started_cpu_ > limit;
 }
 
-std::optional<Break> Limits::exceeded(uint32_t steps, const Session& session) {
+std::optional<Break> Limits::exceeded(uint32_t steps, Session& session) {
   const graph::Graph& graph = session.graph();
   const std::size_t nodes = graph.value_count();
   const uint64_t work = steps + session.work();
   const bool whole = options_.fullgraph || session.has_tape();
   if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
-  if (work >= options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node})
-    return Break{BreakId::CapturedTooMuch};
+  uint64_t most = options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node};
+  if (work >= most) return Break{BreakId::CapturedTooMuch};
   if (nodes > (whole ? 4 * options_.most_nodes_of_loop() : options_.most_nodes()))
     return Break{BreakId::CapturedTooMuch, "graph nodes"};
   for (seen_nodes_ = std::min(seen_nodes_, nodes); seen_nodes_ < nodes; ++seen_nodes_)
     if (is_array_work(graph, graph::ValueId{static_cast<uint32_t>(seen_nodes_)}))
       last_array_work_ = std::max<uint64_t>(work, 1);
-  if (!whole && work > last_array_work_ + options_.idle_limit) return Break{BreakId::CapturedTooMuch};
+  if (!whole) most = std::min(most, last_array_work_ + options_.idle_limit);
+  if (work > most) return Break{BreakId::CapturedTooMuch};
+  session.set_work_limit(most - steps);
   if (work >= next_poll_) {
     next_poll_ = work + kPollEvery;
     interrupted_ = signal_pending();

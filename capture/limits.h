@@ -16,8 +16,9 @@ class Limits {
  public:
   explicit Limits(const CaptureOptions& options);
 
-  /// Asked before each instruction: the break if no more may be executed. `steps`: instructions executed so far.
-  std::optional<Break> exceeded(uint32_t steps, const Session& session);
+  /// Asked before each instruction: the break if no more may be executed, else the session knows how much work is left.
+  /// `steps`: instructions executed so far.
+  std::optional<Break> exceeded(uint32_t steps, Session& session);
   /// A signal is waiting for its handler, which only the interpreter runs: capture is given up for now.
   bool interrupted() const { return interrupted_; }
   /// Has the graph had nodes that compute arrays?

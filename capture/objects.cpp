@@ -300,6 +300,7 @@ Value* Executor::wrap_container(PyObject* o, SourceRef source) {
 
 Captured<bool> Executor::open(Value* v) {
   if (!v->partial) return true;
+  if (session_.is_work_limit_exceeded()) return break_at(BreakId::CapturedTooMuch);
   PyObject* o = v->object.get();
   Values items;
   if (v->kind == ValueKind::List) {

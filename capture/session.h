@@ -139,6 +139,9 @@ class Session {
   void spend(std::size_t items) { spent_ += items; }
   /// The work of all that was counted, in instructions.
   uint64_t work() const { return spent_ / 32; }
+  /// A single instruction may open many containers: is it time to give it up?
+  bool is_work_limit_exceeded() const { return work() > work_limit_; }
+  void set_work_limit(uint64_t limit) { work_limit_ = limit; }
 
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
@@ -222,6 +225,7 @@ class Session {
   int tapes_ = 0;
   uint32_t location_ = 0;
   uint64_t spent_ = 0;
+  uint64_t work_limit_ = UINT64_MAX;  // of the instruction that is executed
   bool too_deep_ = false;
   bool o1_ = false;
   FlagActions flag_actions_;

@@ -63,7 +63,7 @@ class CompileBudget {
   };
 
  private:
-  static constexpr int64_t kFree = 12000000;               // ns
+  static constexpr int64_t kFree = 10000000;               // ns
   static constexpr int64_t kShare = 10, kShareAtOnce = 2;  // of the time for which the function has run since
 
   /// How long the function has run since so much of it was compiled that this is asked.

@@ -258,6 +258,17 @@ def test_loops_over_single_values_are_left_after_some_thousand_instructions():
     assert "an assignment to an item of what is no array" in explained.breaks[0]["detail"]
 
 
+def test_one_instruction_that_opens_many_lists_is_given_up():
+    f = made("""
+def f(rows):
+    return [sum(column) for column in zip(*rows)]
+""")
+    rows = [list(range(60)) for _ in range(2000)]
+    before = framejit.stats()["capture_steps"]
+    assert framejit.jit(f)(rows) == f(rows)
+    assert framejit.stats()["capture_steps"] - before < 15000
+
+
 def test_loops_over_single_values_are_captured_without_unrolling():
     f, x = PROGRAMS["elements"](1000000)
     before = framejit.stats()["capture_steps"]
