@@ -376,40 +376,44 @@ bool Lowerer::needs_numpy_loop(ValueId v) const {
 }
 
 void Lowerer::find_stored() {
-  std::set<ValueId> wanted;
+  std::vector<bool> wanted;
   do {
     wanted = wanted_values();
   } while (split_wanted_scalars(wanted));
   std::set<ValueId> placed;
   for (Part& part : parts_)
     for (ValueId v : part.nodes)
-      if (wanted.contains(v) && cls(v) != OpClass::Write && (!part.ahead || cls(v) == OpClass::Reduction) &&
+      if (wanted[graph::index(v)] && cls(v) != OpClass::Write && (!part.ahead || cls(v) == OpClass::Reduction) &&
           placed.insert(v).second)
         part.stored.insert(v);
 }
 
-std::set<ValueId> Lowerer::wanted_values() {
-  std::set<ValueId> wanted, computed;
-  for (const Group& group : *groups_) wanted.insert(group.stored.begin(), group.stored.end());
-  for (ValueId root : program_.result_roots) wanted.insert(root);
-  for (const Part& part : parts_) computed.insert(part.nodes.begin(), part.nodes.end());
+std::vector<bool> Lowerer::wanted_values() {
+  std::vector<bool> wanted(graph_.value_count()), computed(graph_.value_count());
+  std::vector<std::size_t> part_of(graph_.value_count(), parts_.size());  // the last one that computes it
+  for (const Group& group : *groups_)
+    for (ValueId v : group.stored) wanted[graph::index(v)] = true;
+  for (ValueId root : program_.result_roots) wanted[graph::index(root)] = true;
+  for (const Part& part : parts_)
+    for (ValueId v : part.nodes) computed[graph::index(v)] = true;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const std::set<ValueId> own(parts_[p].nodes.begin(), parts_[p].nodes.end());
+    for (ValueId v : parts_[p].nodes) part_of[graph::index(v)] = p;
     for (ValueId v : parts_[p].nodes)
       for (ValueId input : graph::used_values(graph_, v)) {
         const ValueId root = graph_.root(input);
-        if (computed.contains(root) && !own.contains(root)) wanted.insert(root);
+        if (computed[graph::index(root)] && part_of[graph::index(root)] != p) wanted[graph::index(root)] = true;
         last_reader_[root] = p;
       }
   }
   return wanted;
 }
 
-bool Lowerer::split_wanted_scalars(const std::set<ValueId>& wanted) {
+bool Lowerer::split_wanted_scalars(const std::vector<bool>& wanted) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     auto inlined = [&](ValueId v) { return !same_shape(shape_of(v), parts_[p].shape); };
     const std::vector<ValueId>& nodes = parts_[p].nodes;
-    if (std::none_of(nodes.begin(), nodes.end(), [&](ValueId v) { return inlined(v) && wanted.contains(v); })) continue;
+    if (std::none_of(nodes.begin(), nodes.end(), [&](ValueId v) { return inlined(v) && wanted[graph::index(v)]; }))
+      continue;
     Part scalars{{}, {}, {}, parts_[p].group};
     std::vector<ValueId> rest;
     for (ValueId v : nodes) (inlined(v) ? scalars.nodes : rest).push_back(v);

@@ -101,8 +101,8 @@ class Lowerer : public Memory {
   /// What each part has to leave in memory. Scalars that a part computes along the way and others want get a part of
   /// their own, which changes what is wanted.
   void find_stored();
-  std::set<ValueId> wanted_values();
-  bool split_wanted_scalars(const std::set<ValueId>& wanted);
+  std::vector<bool> wanted_values();  // by value
+  bool split_wanted_scalars(const std::vector<bool>& wanted);
 
   /// Copies of what the program overwrites, if it may have to be taken back.
   void save_params();

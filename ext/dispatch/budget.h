@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
-
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "ext/region/comparison.h"
+#include "ext/region/compiled_region.h"
 
 namespace framejit::ext::dispatch {
 
@@ -24,6 +26,20 @@ class CompileBudget {
   /// How many instructions a capture may execute without array work: fewer after captures that gave nothing.
   int64_t idle_limit(int64_t limit) const { return std::clamp<int64_t>(limit - fruitless_steps_, limit / 10, limit); }
 
+  /// What entries were expected to save is spent after all where they do not: `lost(entry)` says of which.
+  template <class Lost>
+  void charge(Lost lost) {
+    std::erase_if(credits_, [&](const Credit& credit) {
+      const std::shared_ptr<region::Entry> entry = credit.entry.lock();
+      if (entry && !lost(*entry)) return false;
+      if (entry) {
+        spent_ns_ += credit.ns;
+        after_soon_ns_ += credit.soon_ns;
+      }
+      return true;
+    });
+  }
+
   /// The outermost call of the function begins or ends. What it takes counts once much was spent on compiling.
   void begin_call() {
     if (after_soon_ns_ > kFree && run_start_ == 0) run_start_ = region::read_clock(region::Reading::Start);
@@ -37,14 +53,18 @@ class CompileBudget {
    public:
     explicit Compilation(CompileBudget& budget) : budget_(budget) {}
     ~Compilation() {
-      const auto time = static_cast<double>(region::read_clock(region::Reading::Compiling) - start_);
-      budget_.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(budget_.spent_ns_) + time - paid_));
-      budget_.after_soon_ns_ += static_cast<int64_t>(std::max(0.0, time - paid_soon_));
+      const int64_t time = region::read_clock(region::Reading::Compiling) - start_, all = budget_.spent_ns_ + time;
+      const auto paid = static_cast<int64_t>(std::min(static_cast<double>(all), paid_));
+      const auto paid_soon = static_cast<int64_t>(std::min(static_cast<double>(time), paid_soon_));
+      budget_.spent_ns_ = all - paid;
+      budget_.after_soon_ns_ += time - paid_soon;
+      if (!entry_.expired()) budget_.credits_.push_back({std::move(entry_), paid, paid_soon});
     }
     Compilation(const Compilation&) = delete;
-    /// An entry came of it. `worth`, `worth_soon`: what it is expected to save, in all and by its first runs, in
+    /// This entry came of it. `worth`, `worth_soon`: what it is expected to save, in all and by its first runs, in
     /// nanoseconds.
-    void pays(double worth, double worth_soon) {
+    void pays(const std::shared_ptr<region::Entry>& entry, double worth, double worth_soon) {
+      entry_ = entry;
       paid_ = worth;
       paid_soon_ = worth_soon;
       ++budget_.entries_;
@@ -58,6 +78,7 @@ class CompileBudget {
 
    private:
     CompileBudget& budget_;
+    std::weak_ptr<region::Entry> entry_;
     double paid_ = 0, paid_soon_ = 0;
     int64_t start_ = region::read_clock(region::Reading::Compiling);
   };
@@ -73,11 +94,18 @@ class CompileBudget {
     return run_ns_ + now - run_start_;
   }
 
+  /// Compiling that was not spent, because the entry is expected to save as much.
+  struct Credit {
+    std::weak_ptr<region::Entry> entry;
+    int64_t ns, soon_ns;
+  };
+
   int64_t spent_ns_ = 0;
   int64_t after_soon_ns_ = 0;  // spent, but for what the first runs pay
   int entries_ = 0;            // compiled
   int64_t fruitless_steps_ = 0;
   int64_t run_ns_ = 0, run_start_ = 0;
+  std::vector<Credit> credits_;
 };
 
 }  // namespace framejit::ext::dispatch

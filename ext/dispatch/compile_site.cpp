@@ -50,6 +50,12 @@ std::shared_ptr<Entry> CompileSite::fitting(const LiveSlots& live) const {
   return nullptr;
 }
 
+bool CompileSite::hardly_runs(const Entry& entry) const {
+  constexpr int64_t kFewHits = 4;
+  const auto is_it = [&entry](const std::shared_ptr<Entry>& each) { return each.get() == &entry; };
+  return in_loop && entry.policy().hits() < kFewHits && std::any_of(entries.begin(), entries.end(), is_it);
+}
+
 double CompileSite::mean_hits() const {
   int64_t hits = 0;
   for (const std::shared_ptr<Entry>& entry : entries) hits += entry->policy().hits();

@@ -45,6 +45,7 @@ struct CompileSite {
   bool limited = false;                          // past the recompile limit
   bool exhausted = false;                        // nothing more is compiled here
   bool dormant = false;
+  bool in_loop = false;                              // its regions are parts of rounds
   bool other_way = false;                            // the last call's branches did not go as the first entry has them
   int forced = -1;                                   // stress: the guard of the first entry that fails in this call
   std::set<std::string> forced_before;               // Guard::about()
@@ -58,6 +59,9 @@ struct CompileSite {
   bool is_left() const;
   /// An entry that fits, without a run of it, or null.
   std::shared_ptr<region::Entry> fitting(const guards::LiveSlots& live) const;
+  /// Is it an entry of this site that hardly ran, while another one is wanted? Some loops come by with other constants
+  /// in each round.
+  bool hardly_runs(const region::Entry& entry) const;
   /// How many runs an entry has had, on average.
   double mean_hits() const;
 

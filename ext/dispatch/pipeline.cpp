@@ -54,6 +54,7 @@ bool CodeState::may_compile(CompileSite& place, const guards::LiveSlots& live) {
   if (place.exhausted || compiling_ || capture::is_finalizing()) return false;
   if (compares()) {
     CompileBudget& budget = of_function()->budget_;
+    budget.charge([&place](const Entry& entry) { return entry.policy().is_left() || place.hardly_runs(entry); });
     if (budget.is_exceeded()) {
       if (!std::exchange(said_budget_, true)) note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
       return false;
@@ -141,6 +142,7 @@ CodeState::Compiled CodeState::compile_now(CompileSite& place, uint32_t instr, c
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1
   // too.
   const bool in_loop = !whole && estimates() && loop_around(*view(), instr).second > 0;
+  place.in_loop = in_loop;
   // A whole call is captured from the first site on: if it breaks, its first part is that site's region.
   const uint32_t first = whole && place.varied.names.empty() ? first_site() : 0;
   if (first != 0) instr = first;
@@ -174,8 +176,8 @@ CodeState::Compiled CodeState::compile_now(CompileSite& place, uint32_t instr, c
     auto entry = Entry::make(region, options, frame, is_call ? module::argument_slots(code_) : frame.local_count);
     if (entry) {
       (*entry)->capture_ns = captured_ns;
+      compilation.pays(*entry, expected, region::worth(*region, region::kSoonRuns));
       (whole && !is_call ? out.first_region : out.entry) = std::move(*entry);
-      compilation.pays(expected, region::worth(*region, region::kSoonRuns));
     } else {
       out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }

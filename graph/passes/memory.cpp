@@ -86,9 +86,11 @@ AliasFacts::AliasFacts(const Graph& graph) : graph_(graph) {
 }
 
 bool AliasFacts::may_merge(ValueId a, ValueId b, const Replacements& replaced) const {
+  const ValueId root_a = graph_.root(a), root_b = graph_.root(b);
   return std::none_of(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
-    const ValueId p = graph_.root(replaced(pair.first)), q = graph_.root(replaced(pair.second));
-    return (p == graph_.root(a) && q == graph_.root(b)) || (p == graph_.root(b) && q == graph_.root(a));
+    const ValueId p = graph_.root(replaced(pair.first));
+    if (p != root_a && p != root_b) return false;
+    return graph_.root(replaced(pair.second)) == (p == root_a ? root_b : root_a);
   });
 }
 
