@@ -1,9 +1,15 @@
 // Attribute lookup as the interpreter does it, without running anything: type's data descriptor, instance, type.
+#include "capture/attributes.h"
+
 #include <Python.h>
 
 #include <structmember.h>
 
-#include "capture/executor.h"
+#include "capture/builtins.h"
+#include "capture/calls.h"
+#include "capture/instances.h"
+#include "capture/named_tuples.h"
+#include "capture/objects.h"
 #include "capture/py/instance.h"
 #include "capture/py/interpreter.h"
 #include "capture/py/lru_cache.h"
@@ -11,6 +17,19 @@
 #include "graph/support/check.h"
 
 namespace framejit::capture {
+
+namespace {
+
+Captured<bool> look_in(Executor& x, PyObject* dict);
+bool has_shared_names(Executor& x, const Value* v);
+Captured<bool> holds(Executor& x, Value* v, PyObject* name);
+Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Value** self);
+Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObject* name, Value** self);
+Captured<Value*> super_attr_value(Executor& x, Value* v, PyObject* name, Value** self);
+Captured<Value*> class_attr_value(Executor& x, Value* v, PyObject* name);
+Captured<bool> attributes_are_apart(Executor& x);
+
+}  // namespace
 
 SourceRef attr_source(const SourceRef& base, PyObject* name) {
   auto s = std::make_shared<Source>();
@@ -75,49 +94,53 @@ PyTypeObject* exception_type() { return reinterpret_cast<PyTypeObject*>(PyExc_Ba
 std::string class_text(const Value* v) { return class_of(*v)->tp_name; }
 
 Unexpected<Break> no_attribute(Executor& x, const Value* v, PyObject* name) {
-  return x.raises(PyExc_AttributeError, "'" + class_text(v) + "' object has no attribute '" + text_of(name) + "'",
-                  class_text(v) + "." + text_of(name));
+  return raises(x, PyExc_AttributeError, "'" + class_text(v) + "' object has no attribute '" + text_of(name) + "'",
+                class_text(v) + "." + text_of(name));
+}
+
+// Variables of modules, attributes of instances and items of dicts are tracked apart. Where one dict is two of them and
+// is stored into, the interpreter goes on.
+Captured<bool> look_in(Executor& x, PyObject* dict) {
+  const auto seen = x.tracked().find(dict);
+  if (seen != x.tracked().end() && seen->second.value->changed) return shared_names();
+  x.effects().remember_namespace(dict);
+  return true;
 }
 
 }  // namespace
 
-// Variables of modules, attributes of instances and items of dicts are tracked apart. Where one dict is two of them and
-// is stored into, the interpreter goes on.
-Captured<bool> Executor::look_in(PyObject* dict) {
-  const auto seen = tracked_.find(dict);
-  if (seen != tracked_.end() && seen->second.value->changed) return shared_names();
-  effects_.remember_namespace(dict);
-  return true;
-}
-
-Captured<bool> Executor::may_store_in(PyObject* dict) {
-  const std::vector<PyObject*>& seen = effects_.namespaces();
+Captured<bool> may_store_in(Executor& x, PyObject* dict) {
+  const std::vector<PyObject*>& seen = x.effects().namespaces();
   if (std::find(seen.begin(), seen.end(), dict) != seen.end()) return shared_names();
-  return attributes_are_apart();
+  return attributes_are_apart(x);
 }
 
-bool Executor::has_shared_names(const Value* v) const {
-  return v->source && effects_.stores_names() && !has_own_dict(v->object.get());
+namespace {
+
+bool has_shared_names(Executor& x, const Value* v) {
+  return v->source && x.effects().stores_names() && !has_own_dict(v->object.get());
 }
 
-Captured<bool> Executor::attributes_are_apart() {
-  if (effects_.stores_names()) return true;  // reads since the first such store are seen by themselves
-  for (const auto& [object, tracked] : tracked_)
+Captured<bool> attributes_are_apart(Executor& x) {
+  if (x.effects().stores_names()) return true;  // reads since the first such store are seen by themselves
+  for (const auto& [object, tracked] : x.tracked())
     if (tracked.value->kind == ValueKind::Object && !has_own_dict(object)) return shared_names();
   return true;
 }
 
-Captured<bool> Executor::store_global(PyObject* dict, PyObject* name, Value* value) {
-  if (tracked_.count(dict)) return shared_names();
-  FRAMEJIT_TRY(apart, attributes_are_apart());
-  effects_.remember_namespace(dict);
-  effects_.store_global(dict, name, value);
+}  // namespace
+
+Captured<bool> store_global(Executor& x, PyObject* dict, PyObject* name, Value* value) {
+  if (x.tracked().count(dict)) return shared_names();
+  FRAMEJIT_TRY(apart, attributes_are_apart(x));
+  x.effects().remember_namespace(dict);
+  x.effects().store_global(dict, name, value);
   return apart;
 }
 
-Captured<Value*> Executor::global_item(PyObject* dict, PyObject* name, const std::string& module) {
-  FRAMEJIT_REQUIRE(look_in(dict));
-  if (const GlobalSlot* slot = effects_.global(dict, name)) {
+Captured<Value*> global_item(Executor& x, PyObject* dict, PyObject* name, const std::string& module) {
+  FRAMEJIT_REQUIRE(look_in(x, dict));
+  if (const GlobalSlot* slot = x.effects().global(dict, name)) {
     if (!slot->value) return break_at(BreakId::UnboundVariable, text_of(name));
     return slot->value;
   }
@@ -133,18 +156,18 @@ Captured<Value*> Executor::global_item(PyObject* dict, PyObject* name, const std
   source->key = Ref<>::share(name);
   source->object = Ref<>::share(dict);
   source->name = module;
-  Value* v = lazy(found, source);
-  effects_.remember_global(dict, name, v);
+  Value* v = lazy(x, found, source);
+  x.effects().remember_global(dict, name, v);
   return v;
 }
 
-Captured<Value*> Executor::load_global(PyObject* globals, PyObject* builtins_dict, PyObject* name,
-                                       const std::string& module) {
+Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins_dict, PyObject* name,
+                             const std::string& module) {
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins_dict))
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
-  FRAMEJIT_TRY(v, global_item(globals, name, module));
+  FRAMEJIT_TRY(v, global_item(x, globals, name, module));
   if (v) return v;
-  FRAMEJIT_REQUIRE(look_in(builtins_dict));
+  FRAMEJIT_REQUIRE(look_in(x, builtins_dict));
   PyObject* found = PyDict_GetItemWithError(builtins_dict, name);
   if (!found) {
     PyErr_Clear();
@@ -154,56 +177,55 @@ Captured<Value*> Executor::load_global(PyObject* globals, PyObject* builtins_dic
   absent.kind = GuardKind::HasNot;
   absent.object = Ref<>::share(globals);
   absent.key = Ref<>::share(name);
-  session_.add_guard(std::move(absent));
+  x.session().add_guard(std::move(absent));
   auto source = std::make_shared<Source>();
   source->kind = SourceKind::Builtin;
   source->key = Ref<>::share(name);
   source->object = Ref<>::share(builtins_dict);
-  return lazy(found, source);
+  return lazy(x, found, source);
 }
 
-Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
+Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
   if (self) *self = nullptr;
   const std::string text = text_of(name);
   if (asks_names(*v)) return break_at(BreakId::ImpureAttribute, text);
   if (text == "__class__" && v->kind != ValueKind::Object) {
-    PyObject* type = type_of(v);
+    PyObject* type = type_of(x, v);
     if (type && type_attr(reinterpret_cast<PyTypeObject*>(type), name) == type_attr(&PyBaseObject_Type, name))
-      return session_.constant(type);
+      return x.session().constant(type);
   }
   switch (v->kind) {
     case ValueKind::Array:
-      if (Frontend* frontend = frontend_of(*v)) {
-        if (has_method(v, name)) break;  // the frontend is asked when it is called
-        if (PyObject* raw = python_member(v, name)) {
+      if (Frontend* frontend = frontend_of(x, *v)) {
+        if (has_method(x, v, name)) break;  // the frontend is asked when it is called
+        if (PyObject* raw = python_member(x, v, name)) {
           Ref<> getter = Py_IS_TYPE(raw, &PyProperty_Type) ? member(raw, "fget") : Ref<>();
           if (getter) {
-            kept_.push_back(Ref<>::share(getter.get()));
-            session_.learn([this] { kept_.pop_back(); });
+            x.keep(getter.get());
           }
-          Value* f = session_.make(ValueKind::Function);
+          Value* f = x.session().make(ValueKind::Function);
           f->object = Ref<>::share(getter ? getter.get() : raw);
           f->source = fixed_source(f->object.get(), text);
-          if (getter) return call_function(f, {v}, {});
+          if (getter) return call_function(x, f, {v}, {});
           if (self) {
             *self = v;
             return f;
           }
-          Value* method = session_.make(ValueKind::BoundMethod);
+          Value* method = x.session().make(ValueKind::BoundMethod);
           method->items = {v, f};
           return method;
         }
-        auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(session_, *v));
+        auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(x.session(), *v));
         static PyObject* const kHook = interned("__getattr__");
         if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
-          return raises(PyExc_AttributeError,
+          return raises(x, PyExc_AttributeError,
                         std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
         if (PyObject* raw = type ? type_attr(type, name) : nullptr)
-          if (Value* function = polyfill(raw)) return call_function(function, {v}, {});
-        return frontend->get_attr(session_, v, text);
+          if (Value* function = polyfill(x, raw)) return call_function(x, function, {v}, {});
+        return frontend->get_attr(x.session(), v, text);
       }
       break;
-    case ValueKind::Object: return instance_attr_value(v, name, self);
+    case ValueKind::Object: return instance_attr_value(x, v, name, self);
     case ValueKind::Constant: {
       PyObject* o = v->object.get();
       if (PyModule_CheckExact(o)) {
@@ -214,25 +236,26 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         const std::string_view home = module ? module : "module";
         // framejit imports its own names when they are first used.
         if (home == "framejit" && !Ref<>::steal(PyObject_GetAttr(o, name))) PyErr_Clear();
-        FRAMEJIT_TRY(item, global_item(PyModule_GetDict(o), name, std::string(home)));
+        FRAMEJIT_TRY(item, global_item(x, PyModule_GetDict(o), name, std::string(home)));
         if (!item) return break_at(BreakId::ImpureAttribute, std::string(home) + "." + text);
-        return look(item);
+        return look(x, item);
       }
-      if (PyType_Check(o)) return class_attr_value(v, name);
+      if (PyType_Check(o)) return class_attr_value(x, v, name);
       if (is_plain(o)) {  // the parts of numbers
         PyObject* raw = type_attr(Py_TYPE(o), name);
         if (raw && (Py_IS_TYPE(raw, &PyGetSetDescr_Type) || Py_IS_TYPE(raw, &PyMemberDescr_Type)))
-          if (Ref<> part = Ref<>::steal(PyObject_GetAttr(o, name))) return literal(part.get());
+          if (Ref<> part = Ref<>::steal(PyObject_GetAttr(o, name))) return literal(x, part.get());
         PyErr_Clear();
       }
-      for (Frontend* frontend : session_.frontends())
-        if (Ref<> found = frontend->fixed_attr(o, text)) return literal(found.get());
+      for (Frontend* frontend : x.session().frontends())
+        if (Ref<> found = frontend->fixed_attr(o, text)) return literal(x, found.get());
       break;
     }
     case ValueKind::Range:
     case ValueKind::Slice:
       for (int i = 0; i < 3; ++i)
-        if (text == (i == 0 ? "start" : i == 1 ? "stop" : "step")) return look(v->items[static_cast<std::size_t>(i)]);
+        if (text == (i == 0 ? "start" : i == 1 ? "stop" : "step"))
+          return look(x, v->items[static_cast<std::size_t>(i)]);
       break;
     case ValueKind::Function:
       // What a function holds as plain members, and its own attributes.
@@ -243,12 +266,12 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         PyObject* value = text_of_function(v->object.get(), name);
         if (!value && (held || !raw))
           value = held ? member(v->object.get(), text.c_str()).get() : instance_attr(v->object.get(), name);
-        if (value) return look(lazy(value, attr_source(v->source, name)));
+        if (value) return look(x, lazy(x, value, attr_source(v->source, name)));
       }
       break;
     case ValueKind::BoundMethod:
-      if (v->iterated == kSuper) return super_attr_value(v, name, self);
-      if (text == "__self__") return look(v->items[0]);
+      if (v->iterated == kSuper) return super_attr_value(x, v, name, self);
+      if (text == "__self__") return look(x, v->items[0]);
       break;
     case ValueKind::Null:
     case ValueKind::Lazy:
@@ -261,19 +284,19 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
     case ValueKind::Text:
     case ValueKind::Cell: break;
   }
-  if (has_method(v, name)) {
-    Value* method = session_.make(ValueKind::BoundMethod);
+  if (has_method(x, v, name)) {
+    Value* method = x.session().make(ValueKind::BoundMethod);
     method->items = {v, nullptr};
     method->extra = Ref<>::share(name);
     return method;
   }
-  PyObject* type = type_of(v);
+  PyObject* type = type_of(x, v);
   return break_at(BreakId::UnknownObject,
                   (type ? std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) : "object") + "." + text);
 }
 
-PyObject* Executor::python_member(Value* v, PyObject* name) {
-  PyObject* type = type_of(v);
+PyObject* python_member(Executor& x, Value* v, PyObject* name) {
+  PyObject* type = type_of(x, v);
   if (!type || !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) return nullptr;
   PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), name);
   if (!raw) return nullptr;
@@ -283,60 +306,62 @@ PyObject* Executor::python_member(Value* v, PyObject* name) {
   } else if (!PyFunction_Check(raw)) {
     return nullptr;
   } else if (v->source && has_instance_dict(reinterpret_cast<PyTypeObject*>(type))) {
-    if (has_shared_names(v) || instance_attr(v->object.get(), name)) return nullptr;
-    guard(GuardKind::HasNot, v->source, nullptr, name);
+    if (has_shared_names(x, v) || instance_attr(v->object.get(), name)) return nullptr;
+    guard(x, GuardKind::HasNot, v->source, nullptr, name);
   }
   const SourceRef type_source = fixed_source(type, reinterpret_cast<PyTypeObject*>(type)->tp_name);
-  if (PyFunction_Check(raw)) guard(GuardKind::Identity, attr_source(type_source, name), raw);
-  else if (v->source) guard(GuardKind::TypeAttr, v->source, raw, name);
+  if (PyFunction_Check(raw)) guard(x, GuardKind::Identity, attr_source(type_source, name), raw);
+  else if (v->source) guard(x, GuardKind::TypeAttr, v->source, raw, name);
   return raw;
 }
 
-bool Executor::has_method(Value* v, PyObject* name) {
-  PyObject* type = type_of(v);
+bool has_method(Executor& x, Value* v, PyObject* name) {
+  PyObject* type = type_of(x, v);
   if (!type) return false;
-  if (PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) && !frontend_of(*v)) return false;
+  if (PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) && !frontend_of(x, *v))
+    return false;
   PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), name);
   return raw && Py_IS_TYPE(raw, &PyMethodDescr_Type);
 }
 
-void Executor::guard_lookup(const Value* v, PyObject* raw, PyObject* name) {
-  if (v->source) guard(GuardKind::TypeAttr, v->source, raw, name);
-  else guard(GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
+void guard_lookup(Executor& x, const Value* v, PyObject* raw, PyObject* name) {
+  if (v->source) guard(x, GuardKind::TypeAttr, v->source, raw, name);
+  else guard(x, GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
 }
 
-void Executor::guard_mro(PyTypeObject* type) {
+void guard_mro(Executor& x, PyTypeObject* type) {
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return;
   auto source = std::make_shared<Source>(*fixed_source(reinterpret_cast<PyObject*>(type), type->tp_name));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i)
     source->parts.push_back(Ref<>::share(PyTuple_GET_ITEM(type->tp_mro, i)));
-  guard(GuardKind::Mro, source);
+  guard(x, GuardKind::Mro, source);
 }
 
 /// An existing function, or cache of one, that a guard has fixed.
-Value* Executor::function_at(PyObject* function, const std::string& shown) {
-  kept_.push_back(Ref<>::share(function));
-  session_.learn([this] { kept_.pop_back(); });
-  if (!PyFunction_Check(function)) return wrap(function, fixed_source(function, shown));
-  Value* f = session_.make(ValueKind::Function);
+Value* function_at(Executor& x, PyObject* function, const std::string& shown) {
+  x.keep(function);
+  if (!PyFunction_Check(function)) return wrap(x, function, fixed_source(function, shown));
+  Value* f = x.session().make(ValueKind::Function);
   f->object = Ref<>::share(function);
   f->source = fixed_source(function, shown);
   return f;
 }
 
-Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value** self) {
+namespace {
+
+Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Value** self) {
   PyTypeObject* type = class_of(*v);
   const std::string text = text_of(name);
   const std::string what = class_text(v) + "." + text;
   static PyObject* const kGetAttr = interned("__getattr__");
-  if (has_shared_names(v)) return shared_names();
+  if (has_shared_names(x, v)) return shared_names();
   // __getattr__ matters only for what is not found; __getattribute__ always does.
   auto missing = [&]() -> Captured<Value*> {
     PyObject* hook = type_attr(type, kGetAttr);
-    guard_lookup(v, hook, kGetAttr);
-    if (!hook) return no_attribute(*this, v, name);
+    guard_lookup(x, v, hook, kGetAttr);
+    if (!hook) return no_attribute(x, v, name);
     if (!PyFunction_Check(hook)) return break_at(BreakId::ImpureAttribute, what);
-    return call_function(function_at(hook, class_text(v) + ".__getattr__"), {v, session_.constant(name)}, {});
+    return call_function(x, function_at(x, hook, class_text(v) + ".__getattr__"), {v, x.session().constant(name)}, {});
   };
   const bool is_known = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || is_exception(*v);
   if (is_known) {
@@ -346,66 +371,66 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
                          : is_tuple_class(type) ? &PyTuple_Type
                                                 : &PyBaseObject_Type;
     if (getter != type_attr(base, kGetAttribute) && !is_partial(type)) return break_at(BreakId::ImpureAttribute, what);
-    guard_lookup(v, getter, kGetAttribute);
+    guard_lookup(x, v, getter, kGetAttribute);
   }
   if (auto* known = v->attributes.find(text)) {
     if (!known->second) return break_at(BreakId::WouldRaise, what);
-    return look(known->second);
+    return look(x, known->second);
   }
   if (!is_known) return break_at(BreakId::UnknownObject, what);
 
   PyObject* raw = type_attr(type, name);
   if (text == "__class__" && raw == type_attr(&PyBaseObject_Type, name)) {
-    guard_lookup(v, raw, name);
-    return session_.constant(reinterpret_cast<PyObject*>(type));
+    guard_lookup(x, v, raw, name);
+    return x.session().constant(reinterpret_cast<PyObject*>(type));
   }
   if (raw && is_data_descriptor(raw)) {
-    guard_lookup(v, raw, name);
-    return bind_descriptor(v, raw, name, self);
+    guard_lookup(x, v, raw, name);
+    return bind_descriptor(x, v, raw, name, self);
   }
   PyObject* own = v->source ? instance_attr(v->object.get(), name) : nullptr;
   if (own) {
-    guard_lookup(v, raw, name);
+    guard_lookup(x, v, raw, name);
     if (raw &&
         Py_TYPE(raw)->tp_descr_get) {  // fetched again, the class's would come unbound where the instance has none
       if (own == raw) return break_at(BreakId::ImpureAttribute, what);
       SourceRef of_class = fixed_source(raw, class_text(v) + "." + text);
-      session_.add_guard(identity_guard(attr_source(v->source, name), std::move(of_class), false));
+      x.session().add_guard(identity_guard(attr_source(v->source, name), std::move(of_class), false));
     }
-    Value* value = lazy(own, attr_source(v->source, name));
+    Value* value = lazy(x, own, attr_source(v->source, name));
     v->attributes.append(text, value);
-    session_.learn([v] { v->attributes.drop_last(); });
-    return look(value);
+    x.session().learn([v] { v->attributes.drop_last(); });
+    return look(x, value);
   }
-  if (v->source) guard(GuardKind::HasNot, v->source, nullptr, name);
+  if (v->source) guard(x, GuardKind::HasNot, v->source, nullptr, name);
   if (!raw) {
-    guard_lookup(v, nullptr, name);
+    guard_lookup(x, v, nullptr, name);
     return missing();
   }
-  if (Py_TYPE(raw)->tp_descr_get || !v->source) guard_lookup(v, raw, name);
-  if (Py_TYPE(raw)->tp_descr_get) return bind_descriptor(v, raw, name, self);
+  if (Py_TYPE(raw)->tp_descr_get || !v->source) guard_lookup(x, v, raw, name);
+  if (Py_TYPE(raw)->tp_descr_get) return bind_descriptor(x, v, raw, name, self);
   // A value on the class. Exact builtin values are no descriptors; another object's type must not become one.
   const SourceRef source = attr_source(v->source ? v->source : fixed_source(v->object.get(), class_text(v)), name);
-  Value* value = wrap(raw, source);
+  Value* value = wrap(x, raw, source);
   if (value->kind == ValueKind::Object) {
     static PyObject* const kGet = interned("__get__");
-    guard(GuardKind::TypeAttr, source, nullptr, kGet);
+    guard(x, GuardKind::TypeAttr, source, nullptr, kGet);
   }
   return value;
 }
 
 // `raw` was found on the type of `owner` and is fixed by a TypeAttr guard.
-Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject* name, Value** self) {
+Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObject* name, Value** self) {
   const std::string what = class_text(owner) + "." + text_of(name);
   const std::string shown = (owner->source ? owner->source->str() : class_text(owner)) + "." + text_of(name);
-  Value* cls = session_.constant(reinterpret_cast<PyObject*>(class_of(*owner)));
+  Value* cls = x.session().constant(reinterpret_cast<PyObject*>(class_of(*owner)));
   auto bound = [&](Value* to, Value* function) {
-    Value* m = session_.make(ValueKind::BoundMethod);
+    Value* m = x.session().make(ValueKind::BoundMethod);
     m->items = {to, function};
     return m;
   };
   if (is_callee(raw)) {
-    Value* f = function_at(raw, shown);
+    Value* f = function_at(x, raw, shown);
     if (!self) return bound(owner, f);
     *self = owner;
     return f;
@@ -413,14 +438,14 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
   if (Py_IS_TYPE(raw, &PyStaticMethod_Type) || Py_IS_TYPE(raw, &PyClassMethod_Type)) {
     Ref<> inner = member(raw, "__func__");
     if (!inner || !is_callee(inner.get())) return break_at(BreakId::ImpureAttribute, what);
-    Value* f = function_at(inner.get(), shown);
+    Value* f = function_at(x, inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
     return bound(cls, f);
   }
   if (Py_IS_TYPE(raw, &PyProperty_Type)) {
     Ref<> getter = member(raw, "fget");
     if (!getter || !PyFunction_Check(getter.get())) return break_at(BreakId::ImpureAttribute, what);
-    Captured<Value*> value = call_function(function_at(getter.get(), shown), {owner}, {});
+    Captured<Value*> value = call_function(x, function_at(x, getter.get(), shown), {owner}, {});
     if (!value && type_attr(class_of(*owner), "__getattr__")) value.error().raised = nullptr;  // it might be asked then
     return value;
   }
@@ -433,28 +458,27 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
       PyErr_Clear();
       return break_at(BreakId::WouldRaise, what);
     }
-    kept_.push_back(Ref<>::share(held.get()));
-    session_.learn([this] { kept_.pop_back(); });
-    Value* value = lazy(held.get(), attr_source(owner->source, name));
+    x.keep(held.get());
+    Value* value = lazy(x, held.get(), attr_source(owner->source, name));
     owner->attributes.append(text_of(name), value);
-    session_.learn([owner] { owner->attributes.drop_last(); });
-    return look(value);
+    x.session().learn([owner] { owner->attributes.drop_last(); });
+    return look(x, value);
   }
-  FRAMEJIT_TRY(field, field_of(owner, raw));
+  FRAMEJIT_TRY(field, field_of(x, owner, raw));
   if (field) return field;
   // A descriptor in Python: its class says how.
-  Value* descriptor = wrap(raw, attr_source(fixed_source(cls->object.get(), class_text(owner)), name));
+  Value* descriptor = wrap(x, raw, attr_source(fixed_source(cls->object.get(), class_text(owner)), name));
   static PyObject* const kGet = interned("__get__");
-  FRAMEJIT_TRY(got, special(descriptor, kGet, {owner, cls}));
+  FRAMEJIT_TRY(got, special(x, descriptor, kGet, {owner, cls}));
   return got ? Captured<Value*>(got) : break_at(BreakId::ImpureAttribute, what);
 }
 
 // The MRO of type(self) behind the class: a function found there is a method of self.
-Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** self) {
+Captured<Value*> super_attr_value(Executor& x, Value* v, PyObject* name, Value** self) {
   Value* owner = v->items[0];
   PyObject* after = v->items[1]->object.get();
   PyObject* mro = class_of(*owner)->tp_mro;
-  guard_mro(class_of(*owner));
+  guard_mro(x, class_of(*owner));
   bool behind = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject* cls = PyTuple_GET_ITEM(mro, i);
@@ -467,26 +491,24 @@ Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** se
       g.kind = GuardKind::HasNot;
       g.object = capture::type_dict(reinterpret_cast<PyTypeObject*>(cls));
       g.key = Ref<>::share(name);
-      session_.add_guard(std::move(g));
+      x.session().add_guard(std::move(g));
       continue;
     }
     const bool slot = Py_IS_TYPE(raw, &PyWrapperDescr_Type);
     if (!slot && !is_callee(raw)) break;
     const std::string shown = std::string(reinterpret_cast<PyTypeObject*>(cls)->tp_name);
-    guard(GuardKind::Identity, attr_source(fixed_source(cls, shown), name), raw);
-    Value* f = slot ? session_.constant(raw) : function_at(raw, shown + "." + text_of(name));
+    guard(x, GuardKind::Identity, attr_source(fixed_source(cls, shown), name), raw);
+    Value* f = slot ? x.session().constant(raw) : function_at(x, raw, shown + "." + text_of(name));
     if (self) {
       *self = owner;
       return f;
     }
-    Value* m = session_.make(ValueKind::BoundMethod);
+    Value* m = x.session().make(ValueKind::BoundMethod);
     m->items = {owner, f};
     return m;
   }
   return break_at(BreakId::ImpureAttribute, "super()." + text_of(name));
 }
-
-namespace {
 
 /// `__name__`, `__qualname__` or `__module__` of a class, where `type` has them; else null.
 Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObject* name) {
@@ -507,12 +529,10 @@ Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObjec
   if (module ? !own : type_attr(type, name) != nullptr) return nullptr;
   auto* held = reinterpret_cast<PyHeapTypeObject*>(type);
   PyObject* value = module ? own : text == "__name__" ? held->ht_name : held->ht_qualname;
-  return x.lazy(value, attr_source(base, name));
+  return lazy(x, value, attr_source(base, name));
 }
 
-}  // namespace
-
-Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
+Captured<Value*> class_attr_value(Executor& x, Value* v, PyObject* name) {
   auto* type = reinterpret_cast<PyTypeObject*>(v->object.get());
   const std::string what = std::string(type->tp_name) + "." + text_of(name);
   PyTypeObject* meta = Py_TYPE(type);
@@ -523,55 +543,55 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
   PyObject* in_meta = type_attr(meta, name);
   const std::string expression = v->source ? v->source->str() : type->tp_name;
   const SourceRef base = fixed_source(v->object.get(), expression);
-  if (meta != &PyType_Type) guard(GuardKind::TypeAttr, base, getter, kGetAttribute);
-  if (meta != &PyType_Type) guard(GuardKind::TypeAttr, base, in_meta, name);
+  if (meta != &PyType_Type) guard(x, GuardKind::TypeAttr, base, getter, kGetAttribute);
+  if (meta != &PyType_Type) guard(x, GuardKind::TypeAttr, base, in_meta, name);
   if (in_meta && is_data_descriptor(in_meta)) {
-    Value* said = name_of_class(*this, v, base, name);
-    return said ? look(said) : Captured<Value*>(break_at(BreakId::ImpureAttribute, what));
+    Value* said = name_of_class(x, v, base, name);
+    return said ? look(x, said) : Captured<Value*>(break_at(BreakId::ImpureAttribute, what));
   }
   if (in_meta && !PyType_HasFeature(Py_TYPE(in_meta), Py_TPFLAGS_IMMUTABLETYPE)) {
     // Its class may make it a data descriptor, which would come first.
     static PyObject* const kSet = interned("__set__");
     static PyObject* const kDelete = interned("__delete__");
     const SourceRef of_meta = fixed_source(in_meta, std::string(meta->tp_name) + "." + text_of(name));
-    guard(GuardKind::TypeAttr, of_meta, nullptr, kSet);
-    guard(GuardKind::TypeAttr, of_meta, nullptr, kDelete);
+    guard(x, GuardKind::TypeAttr, of_meta, nullptr, kSet);
+    guard(x, GuardKind::TypeAttr, of_meta, nullptr, kDelete);
   }
   PyObject* raw = type_attr(type, name);
   if (!raw) return break_at(BreakId::WouldRaise, what);
   const SourceRef source = attr_source(base, name);
   if (!Py_TYPE(raw)->tp_descr_get) {
-    Value* value = wrap(raw, source);
+    Value* value = wrap(x, raw, source);
     if (value->kind == ValueKind::Object) {
       static PyObject* const kGet = interned("__get__");
-      guard(GuardKind::TypeAttr, source, nullptr, kGet);
+      guard(x, GuardKind::TypeAttr, source, nullptr, kGet);
     }
     return value;
   }
   const std::string shown = expression + "." + text_of(name);
   if (is_callee(raw)) {
-    guard(GuardKind::Identity, source, raw);
-    return function_at(raw, shown);
+    guard(x, GuardKind::Identity, source, raw);
+    return function_at(x, raw, shown);
   }
   if (Py_IS_TYPE(raw, &PyStaticMethod_Type) || Py_IS_TYPE(raw, &PyClassMethod_Type)) {
     Ref<> inner = member(raw, "__func__");
     if (!inner || !is_callee(inner.get())) return break_at(BreakId::ImpureAttribute, what);
-    guard(GuardKind::Identity, source, raw);
-    Value* f = function_at(inner.get(), shown);
+    guard(x, GuardKind::Identity, source, raw);
+    Value* f = function_at(x, inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
-    Value* m = session_.make(ValueKind::BoundMethod);
+    Value* m = x.session().make(ValueKind::BoundMethod);
     m->items = {v, f};
     return m;
   }
   // C methods of a builtin type (ndarray.sum, list.append), and class methods that a polyfill stands for.
   if (Py_IS_TYPE(raw, &PyMethodDescr_Type) || Py_IS_TYPE(raw, &PyWrapperDescr_Type)) {
-    guard(GuardKind::Identity, source, raw);
-    return session_.constant(raw);
+    guard(x, GuardKind::Identity, source, raw);
+    return x.session().constant(raw);
   }
   if (Py_IS_TYPE(raw, &PyClassMethodDescr_Type) && reinterpret_cast<PyDescrObject*>(raw)->d_type == type &&
-      polyfill(raw, {})) {
-    guard(GuardKind::Identity, source, raw);
-    Value* bound = session_.make(ValueKind::BoundMethod);
+      polyfill(x, raw, {})) {
+    guard(x, GuardKind::Identity, source, raw);
+    Value* bound = x.session().make(ValueKind::BoundMethod);
     bound->items = {v, nullptr};
     bound->extra = Ref<>::share(name);
     return bound;
@@ -579,29 +599,31 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
   return break_at(BreakId::ImpureAttribute, what);
 }
 
-Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
+}  // namespace
+
+Captured<bool> has_attr(Executor& x, Value* v, PyObject* name) {
   const std::string text = text_of(name);
   if (v->is_constant() && PyModule_CheckExact(v->object.get())) {
     PyObject* dict = PyModule_GetDict(v->object.get());
     static PyObject* const hook = interned("__getattr__");
-    FRAMEJIT_TRY(item, global_item(dict, name, text_of(name)));
+    FRAMEJIT_TRY(item, global_item(x, dict, name, text_of(name)));
     if (item) {
-      look(item);
+      look(x, item);
       return true;
     }
-    FRAMEJIT_TRY(dynamic, global_item(dict, hook, "module"));
+    FRAMEJIT_TRY(dynamic, global_item(x, dict, hook, "module"));
     if (dynamic || type_attr(&PyModule_Type, name)) return break_at(BreakId::ImpureAttribute, text);
     for (PyObject* absent : {name, hook}) {
       Guard g{};
       g.kind = GuardKind::HasNot;
       g.object = Ref<>::share(dict);
       g.key = Ref<>::share(absent);
-      session_.add_guard(std::move(g));
+      x.session().add_guard(std::move(g));
     }
     return false;
   }
   if (v->kind == ValueKind::Object && PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) {
-    if (has_shared_names(v)) return shared_names();
+    if (has_shared_names(x, v)) return shared_names();
     PyTypeObject* type = class_of(*v);
     const auto* known = v->attributes.find(text);
     const bool stored = known && known->second;
@@ -610,14 +632,14 @@ Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
     PyObject* getter = type_attr(type, kGetAttribute);
     const bool plain = getter == type_attr(&PyBaseObject_Type, kGetAttribute) && !type_attr(type, kHook);
     if (!stored && plain && !type_attr(type, name) && !(v->source && instance_attr(v->object.get(), name))) {
-      guard_lookup(v, getter, kGetAttribute);
-      guard_lookup(v, nullptr, kHook);
-      guard_lookup(v, nullptr, name);
-      if (v->source) guard(GuardKind::HasNot, v->source, nullptr, name);
+      guard_lookup(x, v, getter, kGetAttribute);
+      guard_lookup(x, v, nullptr, kHook);
+      guard_lookup(x, v, nullptr, name);
+      if (v->source) guard(x, GuardKind::HasNot, v->source, nullptr, name);
       return false;
     }
   }
-  Captured<Value*> value = get_attr(v, name);
+  Captured<Value*> value = get_attr(x, v, name);
   if (value) return true;
   const Value* raised = value.error().raised;
   if (raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_AttributeError)))
@@ -625,21 +647,21 @@ Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
   return value.failure();
 }
 
-Captured<bool> Executor::set_attr(Value* v, PyObject* name, Value* value) {
+Captured<bool> set_attr(Executor& x, Value* v, PyObject* name, Value* value) {
   const std::string text = text_of(name);
   if (v->is_constant() && PyModule_CheckExact(v->object.get())) {
     PyObject* raw = type_attr(&PyModule_Type, name);
     if (!value || (raw && is_data_descriptor(raw))) return break_at(BreakId::ImpureAttribute, "module." + text);
     PyObject* dict = PyModule_GetDict(v->object.get());
     if (may_finalize(PyDict_GetItemWithError(dict, name))) return finalizes();
-    return store_global(dict, name, value);
+    return store_global(x, dict, name, value);
   }
   if (v->kind != ValueKind::Object) return break_at(BreakId::UserEffect, "store into attribute " + text);
   if (is_exception(*v) && value && text == "__traceback__") {  // ends with the exception
-    value = look(value);
-    if (!value->is_none() && type_of(value) != reinterpret_cast<PyObject*>(&PyTraceBack_Type))
+    value = look(x, value);
+    if (!value->is_none() && type_of(x, value) != reinterpret_cast<PyObject*>(&PyTraceBack_Type))
       return break_at(BreakId::WouldRaise, "__traceback__");
-    set_attribute(v, text, value);
+    set_attribute(x, v, text, value);
     return true;
   }
   PyTypeObject* type = class_of(*v);
@@ -649,32 +671,33 @@ Captured<bool> Executor::set_attr(Value* v, PyObject* name, Value* value) {
   static PyObject* const kDelAttr = interned("__delattr__");
   PyObject* const hook = value ? kSetAttr : kDelAttr;
   PyObject* setter = type_attr(type, hook);
-  guard_lookup(v, setter, hook);
+  guard_lookup(x, v, setter, hook);
   if (setter == type_attr(&PyBaseObject_Type, hook) || setter == type_attr(exception_type(), hook))
-    return set_attr_generic(v, name, value);
-  Values args{session_.constant(name)};
+    return set_attr_generic(x, v, name, value);
+  Values args{x.session().constant(name)};
   if (value) args.push_back(value);
-  FRAMEJIT_TRY(done, special(v, hook, args));
+  FRAMEJIT_TRY(done, special(x, v, hook, args));
   return done ? Captured<bool>(true) : break_at(BreakId::ImpureAttribute, what);
 }
 
-Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value) {
+Captured<bool> set_attr_generic(Executor& x, Value* v, PyObject* name, Value* value) {
   PyTypeObject* type = class_of(*v);
   const std::string what = class_text(v) + "." + text_of(name);
   PyObject* raw = type_attr(type, name);
-  guard_lookup(v, raw, name);
+  guard_lookup(x, v, raw, name);
   if (raw && is_slot(raw) && !is_own_slot(type, raw, name)) return break_at(BreakId::ImpureAttribute, what);
   if (raw && is_data_descriptor(raw) && !is_slot(raw)) {
     const std::string shown = class_text(v) + "." + text_of(name);
     if (Py_IS_TYPE(raw, &PyProperty_Type)) {
       Ref<> setter = member(raw, value ? "fset" : "fdel");
       if (!setter || !PyFunction_Check(setter.get())) return break_at(BreakId::ImpureAttribute, what);
-      FRAMEJIT_REQUIRE(call_function(function_at(setter.get(), shown), value ? Values{v, value} : Values{v}, {}));
+      FRAMEJIT_REQUIRE(call_function(x, function_at(x, setter.get(), shown), value ? Values{v, value} : Values{v}, {}));
       return true;
     }
     static PyObject* const kSet = interned("__set__");
-    Value* descriptor = wrap(raw, attr_source(fixed_source(reinterpret_cast<PyObject*>(type), class_text(v)), name));
-    FRAMEJIT_TRY(done, value ? special(descriptor, kSet, {v, value}) : Captured<Value*>(static_cast<Value*>(nullptr)));
+    Value* descriptor = wrap(x, raw, attr_source(fixed_source(reinterpret_cast<PyObject*>(type), class_text(v)), name));
+    FRAMEJIT_TRY(done,
+                 value ? special(x, descriptor, kSet, {v, value}) : Captured<Value*>(static_cast<Value*>(nullptr)));
     return done ? Captured<bool>(true) : break_at(BreakId::ImpureAttribute, what);
   }
   if (!raw && !has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
@@ -687,22 +710,22 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
   if (!before) PyErr_Clear();
   if (may_finalize(before.get())) return finalizes();
   if (!value) {
-    FRAMEJIT_TRY(held, holds(v, name));
+    FRAMEJIT_TRY(held, holds(x, v, name));
     if (!held) return break_at(BreakId::WouldRaise, what);
   }
-  if (v->source) effects_.store_attr(v, name, value);
-  else set_attribute(v, text_of(name), value);
+  if (v->source) x.effects().store_attr(v, name, value);
+  else set_attribute(x, v, text_of(name), value);
   return true;
 }
 
-bool Executor::reads_plainly(const Value* v, PyObject* name) const {
+bool reads_plainly(const Value* v, PyObject* name) {
   PyTypeObject* type = class_of(*v);
   PyObject* raw = type_attr(type, name);
   if (raw && is_data_descriptor(raw)) return is_slot(raw) && is_own_slot(type, raw, name);
   return !raw || !Py_TYPE(raw)->tp_descr_get || PyFunction_Check(raw) || instance_attr(v->object.get(), name);
 }
 
-bool Executor::stores_plainly(Value* v, PyObject* name) {
+bool stores_plainly(Executor& x, Value* v, PyObject* name) {
   PyTypeObject* type = class_of(*v);
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return false;
   static PyObject* const kSetAttr = interned("__setattr__");
@@ -710,13 +733,15 @@ bool Executor::stores_plainly(Value* v, PyObject* name) {
   PyObject* raw = type_attr(type, name);
   if (setter != type_attr(&PyBaseObject_Type, kSetAttr)) return false;
   if (raw && is_data_descriptor(raw) && !(is_slot(raw) && is_own_slot(type, raw, name))) return false;
-  guard_lookup(v, setter, kSetAttr);
-  guard_lookup(v, raw, name);
+  guard_lookup(x, v, setter, kSetAttr);
+  guard_lookup(x, v, raw, name);
   return true;
 }
 
+namespace {
+
 /// Does the instance itself hold the attribute? Guarded.
-Captured<bool> Executor::holds(Value* v, PyObject* name) {
+Captured<bool> holds(Executor& x, Value* v, PyObject* name) {
   const std::string text = text_of(name);
   const SourceRef own_source = v->source ? attr_source(v->source, name) : nullptr;
   const auto* known = v->attributes.find(text);
@@ -725,18 +750,20 @@ Captured<bool> Executor::holds(Value* v, PyObject* name) {
     if (!v->source) return false;
     PyObject* own = instance_attr(v->object.get(), name);
     if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
-    value = look(lazy(own, own_source));
+    value = look(x, lazy(x, own, own_source));
     v->attributes.append(text, value);
-    session_.learn([v] { v->attributes.drop_last(); });
+    x.session().learn([v] { v->attributes.drop_last(); });
   }
   if (!value) return false;
   // Where the class has one too, the source would give that in its place.
   PyObject* raw = v->source ? type_attr(class_of(*v), name) : nullptr;
   if (raw && !is_slot(raw) && value->source && same(*value->source, *own_source)) {
     if (instance_attr(v->object.get(), name) == raw) return break_at(BreakId::UserEffect, "deletion of an attribute");
-    session_.add_guard(identity_guard(own_source, fixed_source(raw, class_text(v) + "." + text), false));
+    x.session().add_guard(identity_guard(own_source, fixed_source(raw, class_text(v) + "." + text), false));
   }
   return true;
 }
+
+}  // namespace
 
 }  // namespace framejit::capture

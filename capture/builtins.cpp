@@ -1,12 +1,24 @@
 // Builtin functions and types over Values: a table of handlers by name. What is not in it is a Break.
+
 #include "capture/builtins.h"
 
 #include <cstring>
 
+#include "capture/attributes.h"
+#include "capture/calls.h"
+#include "capture/containers.h"
+#include "capture/generators.h"
+#include "capture/instances.h"
+#include "capture/iterate.h"
+#include "capture/named_tuples.h"
+#include "capture/numbers.h"
+#include "capture/objects.h"
+#include "capture/operators.h"
 #include "capture/py/abstract.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
+#include "capture/text.h"
 
 namespace framejit::capture {
 
@@ -20,15 +32,15 @@ Unexpected<Break> unsupported(const char* name) {
   return break_at(BreakId::UnsupportedArgument, std::string(name) + "()");
 }
 
-Captured<Value*> do_len(Executor& x, const Values& a) { return a.size() == 1 ? x.length(a[0]) : unsupported("len"); }
+Captured<Value*> do_len(Executor& x, const Values& a) { return a.size() == 1 ? length(x, a[0]) : unsupported("len"); }
 
 Captured<Value*> do_abs(Executor& x, const Values& a) {
   if (a.size() != 1) return unsupported("abs");
   Session& s = x.session();
   Value* v = a[0];
-  if (Frontend* frontend = x.frontend_of(*v)) return frontend->call_method(s, v, "__abs__", {}, {});
+  if (Frontend* frontend = frontend_of(x, *v)) return frontend->call_method(s, v, "__abs__", {}, {});
   if (v->kind == ValueKind::Int)
-    return x.shapes().holds(graph::Relation::Lt, v->dim, graph::Dim(0)) ? x.number_unary(Unary::Negative, v) : v;
+    return x.shapes().holds(graph::Relation::Lt, v->dim, graph::Dim(0)) ? number_unary(x, Unary::Negative, v) : v;
   if (v->is_array() && v->wrap == Wrap::PyFloat) {
     const graph::ValueId operands[] = {v->id};
     graph::BuildResult made = s.builder().elementwise(graph::Op::Absolute, operands);
@@ -46,21 +58,21 @@ Captured<Value*> do_abs(Executor& x, const Values& a) {
 Captured<Value*> extreme(Executor& x, const Values& a, int op, const char* name) {
   Values items = a;
   if (a.size() == 1) {
-    FRAMEJIT_TRY(unpacked, x.unpack(a[0]));
+    FRAMEJIT_TRY(unpacked, unpack(x, a[0]));
     items = std::move(unpacked);
   }
   Value* best = nullptr;
   for (Value* item : items) {
-    item = x.look(item);
+    item = look(x, item);
     if (!is_number(*item) && !(item->is_constant() && is_plain(item->object.get()))) return unsupported(name);
     if (best) {
-      FRAMEJIT_TRY(wins, x.compare(op, item, best));
-      FRAMEJIT_TRY(truth, x.truth(wins));
+      FRAMEJIT_TRY(wins, compare(x, op, item, best));
+      FRAMEJIT_TRY(truth, truth_of(x, wins));
       if (!truth) continue;
     }
     best = item;
   }
-  return best ? Captured<Value*>(best) : x.raises(PyExc_ValueError, std::string(name) + "() arg is an empty sequence");
+  return best ? Captured<Value*>(best) : raises(x, PyExc_ValueError, std::string(name) + "() arg is an empty sequence");
 }
 Captured<Value*> do_min(Executor& x, const Values& a) { return extreme(x, a, Py_LT, "min"); }
 Captured<Value*> do_max(Executor& x, const Values& a) { return extreme(x, a, Py_GT, "max"); }
@@ -68,7 +80,7 @@ Captured<Value*> do_max(Executor& x, const Values& a) { return extreme(x, a, Py_
 /// The sum of known numbers as the interpreter makes it; null: one is not known, or is no exact number.
 Value* sum_of_constants(Executor& x, const Values& items, Value* start) {
   const auto is_known = [&](Value*& v) {
-    v = x.look(v);
+    v = look(x, v);
     return v->is_constant() && (PyLong_CheckExact(v->object.get()) || PyFloat_CheckExact(v->object.get()) ||
                                 PyComplex_CheckExact(v->object.get()));
   };
@@ -81,30 +93,30 @@ Value* sum_of_constants(Executor& x, const Values& items, Value* start) {
   const Ref<> total =
       list ? Ref<>::steal(PyObject_CallFunctionObjArgs(sum, list.get(), start->object.get(), nullptr)) : Ref<>();
   if (!total) PyErr_Clear();
-  return total ? x.literal(total.get()) : nullptr;
+  return total ? literal(x, total.get()) : nullptr;
 }
 
 Captured<Value*> do_sum(Executor& x, const Values& a) {
   if (a.empty() || a.size() > 2) return unsupported("sum");
   // sum() of an array adds its rows one by one, as iteration gives them.
-  FRAMEJIT_TRY(items, x.unpack(a[0]));
+  FRAMEJIT_TRY(items, unpack(x, a[0]));
   Value* total = a.size() == 2 ? a[1] : x.session().integer(graph::Dim(0));
-  PyObject* start = x.type_of(x.look(total));
+  PyObject* start = type_of(x, look(x, total));
   for (PyTypeObject* refused : {&PyUnicode_Type, &PyBytes_Type, &PyByteArray_Type})
     if (!start || PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(start), refused)) return unsupported("sum");
   if (Value* known = sum_of_constants(x, items, total)) return known;
   if (py::kSumCompensates && (a[0]->kind != ValueKind::List || a[0]->items == items)) {
-    FRAMEJIT_TRY(sum, x.compensated_sum(items, total));
+    FRAMEJIT_TRY(sum, compensated_sum(x, items, total));
     if (sum) return sum;
   }
   for (Value* item : items) {
     if (a[0]->kind == ValueKind::List && a[0]->items != items) return unsupported("sum");  // __add__ changed it
-    item = x.look(item);
+    item = look(x, item);
     for (const auto& [type, compensated] :
          {std::pair(&PyFloat_Type, py::kSumCompensates), std::pair(&PyComplex_Type, py::kSumCompensatesAll)})
-      if (compensated && x.type_of(item) == reinterpret_cast<PyObject*>(type)) return unsupported("sum");
-    if (x.type_of(item) == reinterpret_cast<PyObject*>(&PyUnicode_Type)) return unsupported("sum");
-    FRAMEJIT_TRY(next, x.binary(0, total, item));
+      if (compensated && type_of(x, item) == reinterpret_cast<PyObject*>(type)) return unsupported("sum");
+    if (type_of(x, item) == reinterpret_cast<PyObject*>(&PyUnicode_Type)) return unsupported("sum");
+    FRAMEJIT_TRY(next, binary(x, 0, total, item));
     total = next;
   }
   return total;
@@ -112,11 +124,11 @@ Captured<Value*> do_sum(Executor& x, const Values& a) {
 
 Captured<Value*> any_all(Executor& x, const Values& a, bool stop, const char* name) {
   if (a.size() != 1) return unsupported(name);
-  FRAMEJIT_TRY(iterator, x.iterate(a[0]));
+  FRAMEJIT_TRY(iterator, iterate(x, a[0]));
   for (;;) {
-    FRAMEJIT_TRY(item, x.next(iterator));
+    FRAMEJIT_TRY(item, next_item(x, iterator));
     if (!item) return x.boolean(!stop);
-    FRAMEJIT_TRY(truth, x.truth(x.look(item)));
+    FRAMEJIT_TRY(truth, truth_of(x, look(x, item)));
     if (truth == stop) return x.boolean(stop);
   }
 }
@@ -125,7 +137,7 @@ Captured<Value*> do_all(Executor& x, const Values& a) { return any_all(x, a, fal
 
 Captured<Value*> do_isinstance(Executor& x, const Values& a) {
   if (a.size() != 2) return unsupported("isinstance");
-  PyObject* type = x.type_of(a[0]);
+  PyObject* type = type_of(x, a[0]);
   if (!type) return unsupported("isinstance");
   FRAMEJIT_TRY(is, instance_of(x, reinterpret_cast<PyTypeObject*>(type), a[1]));
   return x.boolean(is);
@@ -135,26 +147,28 @@ Captured<Value*> do_getattr(Executor& x, const Values& a) {
   if (a.size() < 2 || a.size() > 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get()))
     return unsupported("getattr");
   if (a.size() == 3) {
-    FRAMEJIT_TRY(has, x.has_attr(a[0], a[1]->object.get()));
+    FRAMEJIT_TRY(has, has_attr(x, a[0], a[1]->object.get()));
     if (!has) return a[2];
   }
-  return x.get_attr(a[0], a[1]->object.get());
+  return get_attr(x, a[0], a[1]->object.get());
 }
 
 Captured<Value*> do_hasattr(Executor& x, const Values& a) {
   if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("hasattr");
-  FRAMEJIT_TRY(has, x.has_attr(a[0], a[1]->object.get()));
+  FRAMEJIT_TRY(has, has_attr(x, a[0], a[1]->object.get()));
   return x.boolean(has);
 }
 
-Captured<Value*> do_iter(Executor& x, const Values& a) { return a.size() == 1 ? x.iterate(a[0]) : unsupported("iter"); }
+Captured<Value*> do_iter(Executor& x, const Values& a) {
+  return a.size() == 1 ? iterate(x, a[0]) : unsupported("iter");
+}
 
 Captured<Value*> do_next(Executor& x, const Values& a) {
   if (a.empty() || a.size() > 2) return unsupported("next");
   Value* it = a[0];
   if (it->kind == ValueKind::Object) {
     static PyObject* const kNext = interned("__next__");
-    Captured<Value*> item = x.special(it, kNext, {});
+    Captured<Value*> item = special(x, it, kNext, {});
     if (item && !*item) return unsupported("next");
     const Value* raised = item ? nullptr : item.error().raised;
     const bool stop =
@@ -162,18 +176,18 @@ Captured<Value*> do_next(Executor& x, const Values& a) {
     return stop && a.size() == 2 ? Captured<Value*>(a[1]) : item;
   }
   if (it->kind != ValueKind::Iterator || it->position == kView) return unsupported("next");
-  FRAMEJIT_TRY(item, x.next(it));
-  if (item) return x.look(item);
-  return a.size() == 2 ? Captured<Value*>(a[1]) : x.stops(it);
+  FRAMEJIT_TRY(item, next_item(x, it));
+  if (item) return look(x, item);
+  return a.size() == 2 ? Captured<Value*>(a[1]) : stops(x, it);
 }
 
 Captured<Value*> do_callable(Executor& x, const Values& a) {
   if (a.size() != 1) return unsupported("callable");
-  auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(a[0]));
+  auto* type = reinterpret_cast<PyTypeObject*>(type_of(x, a[0]));
   if (!type) return unsupported("callable");
   if (a[0]->kind == ValueKind::Object) {
     static PyObject* const kCall = interned("__call__");
-    x.guard_lookup(a[0], type_attr(type, kCall), kCall);
+    guard_lookup(x, a[0], type_attr(type, kCall), kCall);
   }
   return x.boolean(type->tp_call != nullptr);
 }
@@ -186,32 +200,32 @@ Captured<Value*> do_issubclass(Executor& x, const Values& a) {
 
 Captured<Value*> do_setattr(Executor& x, const Values& a) {
   if (a.size() != 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("setattr");
-  FRAMEJIT_REQUIRE(x.set_attr(a[0], a[1]->object.get(), a[2]));
+  FRAMEJIT_REQUIRE(set_attr(x, a[0], a[1]->object.get(), a[2]));
   return x.none();
 }
 
 Captured<Value*> do_delattr(Executor& x, const Values& a) {
   if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("delattr");
-  FRAMEJIT_REQUIRE(x.set_attr(a[0], a[1]->object.get(), nullptr));
+  FRAMEJIT_REQUIRE(set_attr(x, a[0], a[1]->object.get(), nullptr));
   return x.none();
 }
 
 Captured<Value*> do_pow(Executor& x, const Values& a) {
-  return a.size() == 2 ? x.binary(8, a[0], a[1]) : unsupported("pow");
+  return a.size() == 2 ? binary(x, 8, a[0], a[1]) : unsupported("pow");
 }
 
 Captured<Value*> do_sorted(Executor& x, const Values& a) {
   if (a.size() != 1) return unsupported("sorted");
-  FRAMEJIT_TRY(items, x.unpack(a[0], true));
-  return x.sorted(std::move(items), nullptr, false);
+  FRAMEJIT_TRY(items, unpack(x, a[0], true));
+  return sorted(x, std::move(items), nullptr, false);
 }
 
 Captured<Value*> do_divmod(Executor& x, const Values& a) {
-  if (Frontend* frontend = a.size() == 2 ? x.frontend_of(*a[0]) : nullptr)
+  if (Frontend* frontend = a.size() == 2 ? frontend_of(x, *a[0]) : nullptr)
     return frontend->call_method(x.session(), a[0], "__divmod__", {&a[1], 1}, {});
   if (a.size() != 2 || !is_number(*a[0]) || !is_number(*a[1])) return unsupported("divmod");
-  FRAMEJIT_TRY(quotient, x.number_binary(2, a[0], a[1]));
-  FRAMEJIT_TRY(remainder, x.number_binary(6, a[0], a[1]));
+  FRAMEJIT_TRY(quotient, number_binary(x, 2, a[0], a[1]));
+  FRAMEJIT_TRY(remainder, number_binary(x, 6, a[0], a[1]));
   return x.session().tuple({quotient, remainder});
 }
 
@@ -242,27 +256,27 @@ Captured<Value*> fold_plain(Executor& x, PyObject* function, const Values& args)
   Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
   if (!packed) PyErr_Clear();
   for (std::size_t i = 0; packed && i < args.size(); ++i) {
-    Ref<> arg = x.plain_text(args[i]);
+    Ref<> arg = plain_text(x, args[i]);
     if (!arg)
       return break_at(BreakId::UnknownCallable, short_repr(function) + " of a value that is known only at run time");
     PyTuple_SET_ITEM(packed.get(), static_cast<Py_ssize_t>(i), arg.release());
   }
   Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
-  if (!result) return x.raises_current(short_repr(function));
-  return x.fresh(result.get());
+  if (!result) return raises_current(x, short_repr(function));
+  return fresh(x, result.get());
 }
 
 Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) {
   Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
   if (!packed) PyErr_Clear();
   for (std::size_t i = 0; packed && i < args.size(); ++i) {
-    Value* known = is_number(*args[i]) ? x.specialize(args[i]) : nullptr;
+    Value* known = is_number(*args[i]) ? specialize(x, args[i]) : nullptr;
     if (!known || PyComplex_CheckExact(known->object.get()))
       return break_at(BreakId::UnknownCallable, short_repr(function) + " of a value that is known only at run time");
     PyTuple_SET_ITEM(packed.get(), static_cast<Py_ssize_t>(i), Ref<>(known->object).release());
   }
   Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
-  if (!result) return x.raises_current(short_repr(function));
+  if (!result) return raises_current(x, short_repr(function));
   return x.session().constant(result.get());
 }
 
@@ -280,8 +294,8 @@ bool tells_its_type(Executor& x, PyTypeObject* type) {
     return false;
   if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return true;
   const SourceRef source = fixed_source(reinterpret_cast<PyObject*>(type), type->tp_name);
-  x.guard(GuardKind::TypeAttr, source, getter, kGetAttribute, 1);
-  x.guard(GuardKind::TypeAttr, source, cls, kClass, 1);
+  guard(x, GuardKind::TypeAttr, source, getter, kGetAttribute, 1);
+  guard(x, GuardKind::TypeAttr, source, cls, kClass, 1);
   return true;
 }
 
@@ -296,8 +310,9 @@ Captured<bool> checked(Executor& x, PyTypeObject* type, const Value* cls, bool i
   const SourceRef source = fixed_source(c, reinterpret_cast<PyTypeObject*>(c)->tp_name);
   PyObject* check = type_attr(meta, name);
   if (check == type_attr(&PyType_Type, name)) {
-    if (!PyType_HasFeature(meta, Py_TPFLAGS_IMMUTABLETYPE)) x.guard(GuardKind::TypeAttr, source, check, interned(name));
-    x.guard_mro(type);
+    if (!PyType_HasFeature(meta, Py_TPFLAGS_IMMUTABLETYPE))
+      guard(x, GuardKind::TypeAttr, source, check, interned(name));
+    guard_mro(x, type);
     if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c))) return true;
     return instance && !tells_its_type(x, type) ? Captured<bool>(unknown) : false;
   }
@@ -306,7 +321,7 @@ Captured<bool> checked(Executor& x, PyTypeObject* type, const Value* cls, bool i
   const unsigned long long* registrations = abstract_registrations();
   if (!is || !registrations) return unknown;
   for (const char* each : {"__instancecheck__", "__subclasscheck__"})
-    x.guard(GuardKind::TypeAttr, source, type_attr(meta, each), interned(each));
+    guard(x, GuardKind::TypeAttr, source, type_attr(meta, each), interned(each));
   if (*is) return true;  // for good
   Guard g{};
   g.kind = GuardKind::Registrations;
@@ -324,7 +339,7 @@ Value* without_union(Executor& x, Value* cls) {
   if (!cls->is_constant() || !is_union(cls->object.get())) return cls;
   Ref<> args = Ref<>::steal(PyObject_GetAttrString(cls->object.get(), "__args__"));
   if (!args) PyErr_Clear();
-  return args && PyTuple_CheckExact(args.get()) ? x.literal(args.get()) : cls;
+  return args && PyTuple_CheckExact(args.get()) ? literal(x, args.get()) : cls;
 }
 
 }  // namespace
@@ -334,7 +349,7 @@ Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls, int dept
   if (cls->kind == ValueKind::Tuple) {
     if (depth > kNesting) return unsupported("issubclass");
     for (Value* each : cls->items) {
-      FRAMEJIT_TRY(is, subclass_of(x, type, x.look(each), depth + 1));
+      FRAMEJIT_TRY(is, subclass_of(x, type, look(x, each), depth + 1));
       if (is) return true;
     }
     return false;
@@ -343,17 +358,17 @@ Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls, int dept
 }
 
 // Stable, by `<`: what any sort of plain keys that have one order gives.
-Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
+Captured<Value*> sorted(Executor& x, Values items, Value* key, bool reverse) {
   const auto count = static_cast<Py_ssize_t>(items.size());
   Ref<> rows = Ref<>::steal(PyList_New(0));
   PyTypeObject* type = nullptr;
   for (Py_ssize_t i = 0; rows && i < count; ++i) {
-    Value* item = look(items[static_cast<std::size_t>(i)]);
+    Value* item = look(x, items[static_cast<std::size_t>(i)]);
     if (key) {
-      FRAMEJIT_TRY(made, call(key, {item}, {}));
-      item = look(made);
+      FRAMEJIT_TRY(made, call(x, key, {item}, {}));
+      item = look(x, made);
     }
-    Ref<> k = plain(item);
+    Ref<> k = plain(x, item);
     const bool ordered =
         k && (PyLong_CheckExact(k.get()) || PyUnicode_CheckExact(k.get()) || PyTuple_CheckExact(k.get()) ||
               (PyFloat_CheckExact(k.get()) && PyFloat_AS_DOUBLE(k.get()) == PyFloat_AS_DOUBLE(k.get())));
@@ -367,8 +382,8 @@ Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
     Ref<> row = Ref<>::steal(Py_BuildValue("(On)", k.get(), reverse ? -i : i));
     if (!row || PyList_Append(rows.get(), row.get()) < 0) rows = {};
   }
-  if (!rows || PyList_Sort(rows.get()) < 0) return raises_current("sorted()");
-  Value* list = session_.make(ValueKind::List);
+  if (!rows || PyList_Sort(rows.get()) < 0) return raises_current(x, "sorted()");
+  Value* list = x.session().make(ValueKind::List);
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* row = PyList_GET_ITEM(rows.get(), reverse ? count - 1 - i : i);
     const Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(row, 1));
@@ -382,7 +397,7 @@ Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls, int dept
   if (cls->kind == ValueKind::Tuple) {
     if (depth > kNesting) return unsupported("isinstance");
     for (Value* each : cls->items) {
-      FRAMEJIT_TRY(is, instance_of(x, type, x.look(each), depth + 1));
+      FRAMEJIT_TRY(is, instance_of(x, type, look(x, each), depth + 1));
       if (is) return true;
     }
     return false;
@@ -401,7 +416,7 @@ bool is_builtin_named(PyObject* callable, const char* name) {
 }  // namespace
 
 // A Python function that does the same is followed. Plain zip, min, max, sum, sorted and round are known here.
-Value* Executor::polyfill(PyObject* callable, const Keywords& keywords) {
+Value* polyfill(Executor& x, PyObject* callable, const Keywords& keywords) {
   if (keywords.empty()) {
     if (callable == reinterpret_cast<PyObject*>(&PyZip_Type)) return nullptr;
     for (const char* name : {"min", "max", "sum"})
@@ -409,23 +424,23 @@ Value* Executor::polyfill(PyObject* callable, const Keywords& keywords) {
   }
   for (const char* name : {"sorted", "round"})
     if (is_builtin_named(callable, name)) return nullptr;
-  return polyfill(callable);
+  return polyfill(x, callable);
 }
 
-Value* Executor::polyfill(PyObject* callable) {
+Value* polyfill(Executor& x, PyObject* callable) {
   const bool kind = PyCFunction_Check(callable) || Py_IS_TYPE(callable, &PyType_Type) ||
                     Py_IS_TYPE(callable, &PyClassMethodDescr_Type) || Py_IS_TYPE(callable, &PyMethodDescr_Type) ||
                     Py_IS_TYPE(callable, &PyGetSetDescr_Type);
-  PyObject* function = options_.polyfill && kind ? options_.polyfill(callable) : nullptr;
-  return function ? function_at(function, short_repr(callable)) : nullptr;
+  PyObject* function = x.options().polyfill && kind ? x.options().polyfill(callable) : nullptr;
+  return function ? function_at(x, function, short_repr(callable)) : nullptr;
 }
 
-Captured<std::pair<Value*, bool>> Executor::sort_order(const Keywords& keywords) {
+Captured<std::pair<Value*, bool>> sort_order(Executor& x, const Keywords& keywords) {
   std::pair<Value*, bool> order{nullptr, false};
   for (const auto& [name, given] : keywords) {
-    Value* value = look(given);
+    Value* value = look(x, given);
     if (text_of(name) == "reverse") {
-      FRAMEJIT_TRY(reverse, truth(value));
+      FRAMEJIT_TRY(reverse, truth_of(x, value));
       order.second = reverse;
     } else if (text_of(name) == "key") {
       order.first = value->is_none() ? nullptr : value;
@@ -436,12 +451,12 @@ Captured<std::pair<Value*, bool>> Executor::sort_order(const Keywords& keywords)
   return order;
 }
 
-Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, const Keywords& keywords) {
+Captured<Value*> call_builtin(Executor& x, PyObject* callable, const Values& raw, const Keywords& keywords) {
   Values args;
-  for (Value* a : raw) args.push_back(look(a));
-  if (Value* function = polyfill(callable, keywords)) {
-    FRAMEJIT_TRY(result, call_function(function, args, keywords));
-    result = look(result);
+  for (Value* a : raw) args.push_back(look(x, a));
+  if (Value* function = polyfill(x, callable, keywords)) {
+    FRAMEJIT_TRY(result, call_function(x, function, args, keywords));
+    result = look(x, result);
     if (PyType_Check(callable) && result->kind == ValueKind::Iterator && !result->extra)
       result->extra = Ref<>::share(callable);                                                     // its type
     if (PyType_Check(callable) && result->kind == ValueKind::Function) result->transient = true;  // of another type
@@ -449,46 +464,46 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
   }
   // Of what is known at run time only.
   auto or_spelled = [&](auto&& own) -> Captured<Value*> {
-    const Session::Mark mark = session_.mark();
+    const Session::Mark mark = x.session().mark();
     Captured<Value*> result = own();
     const bool gives_up =
         !result && !result.error().raised &&
         (result.error().id == BreakId::UnsupportedArgument || result.error().id == BreakId::UnknownCallable ||
          result.error().id == BreakId::UnknownObject || result.error().id == BreakId::CapturedTooMuch);
-    Value* function = gives_up ? polyfill(callable) : nullptr;
+    Value* function = gives_up ? polyfill(x, callable) : nullptr;
     if (!function) return result;
-    session_.rollback(mark);
-    Captured<Value*> spelled = call_function(function, args, keywords);
+    x.session().rollback(mark);
+    Captured<Value*> spelled = call_function(x, function, args, keywords);
     return spelled || spelled.error().raised ? spelled : result;  // the first reason is the telling one
   };
-  if (callable == tuple_new() && !args.empty() && keywords.empty()) return make_tuple_instance(args);
-  if (PyType_Check(callable)) return call_type(*this, reinterpret_cast<PyTypeObject*>(callable), args, keywords);
+  if (callable == tuple_new() && !args.empty() && keywords.empty()) return make_tuple_instance(x, args);
+  if (PyType_Check(callable)) return call_type(x, reinterpret_cast<PyTypeObject*>(callable), args, keywords);
   if (PyCFunction_Check(callable)) {
     auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
     const std::string module = function->m_module ? text_of(function->m_module) : "";
     const char* name = function->m_ml->ml_name;
     if (module == "builtins" && std::strcmp(name, "sorted") == 0 && args.size() == 1 && !keywords.empty()) {
       return or_spelled([&]() -> Captured<Value*> {
-        FRAMEJIT_TRY(items, unpack(args[0], true));
-        FRAMEJIT_TRY(order, sort_order(keywords));
-        return sorted(std::move(items), order.first, order.second);
+        FRAMEJIT_TRY(items, unpack(x, args[0], true));
+        FRAMEJIT_TRY(order, sort_order(x, keywords));
+        return sorted(x, std::move(items), order.first, order.second);
       });
     }
     if (module == "builtins" && (keywords.empty() || std::strcmp(name, "print") == 0)) {
       for (const Row& row : kFunctions)
-        if (std::strcmp(row.name, name) == 0) return or_spelled([&] { return row.handler(*this, args); });
+        if (std::strcmp(row.name, name) == 0) return or_spelled([&] { return row.handler(x, args); });
     }
     if ((module == "builtins" || module == "math" || module == "math.integer") && keywords.empty()) {
-      if (!args.empty() && args.size() <= 2 && module == "builtins" && !plain_text(args[0])) {
-        if (std::strcmp(name, "format") == 0) return formatted(args[0], 0, args.size() > 1 ? args[1] : nullptr);
-        if (std::strcmp(name, "repr") == 0 && args.size() == 1) return formatted(args[0], 2, nullptr);
+      if (!args.empty() && args.size() <= 2 && module == "builtins" && !plain_text(x, args[0])) {
+        if (std::strcmp(name, "format") == 0) return formatted(x, args[0], 0, args.size() > 1 ? args[1] : nullptr);
+        if (std::strcmp(name, "repr") == 0 && args.size() == 1) return formatted(x, args[0], 2, nullptr);
       }
       for (const char* pure : kPure)
-        if (std::strcmp(pure, name) == 0) return or_spelled([&] { return fold_plain(*this, callable, args); });
+        if (std::strcmp(pure, name) == 0) return or_spelled([&] { return fold_plain(x, callable, args); });
     }
     if (module == "math" && keywords.empty()) {
       for (const char* known_name : kMath)
-        if (std::strcmp(known_name, name) == 0) return fold_math(*this, callable, args);
+        if (std::strcmp(known_name, name) == 0) return fold_math(x, callable, args);
     }
   }
   return break_at(BreakId::UnknownCallable, "'" + short_repr(callable) + "'");

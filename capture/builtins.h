@@ -12,4 +12,15 @@ Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls, int dept
 /// Calls of builtin types: int, float, tuple, range, enumerate ... Classes of the user's are a Break.
 Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, const Keywords& keywords);
 
+// Calls of builtin functions and of builtin types' methods. Null: the callable is not known.
+Captured<Value*> call_builtin(Executor& x, PyObject* callable, const Values& args, const Keywords& keywords);
+/// The function to follow in place of a C one, or null.
+Value* polyfill(Executor& x, PyObject* callable, const Keywords& keywords);
+/// The same also where the arguments decide whether it is followed.
+Value* polyfill(Executor& x, PyObject* callable);
+Captured<Value*> sorted(Executor& x, Values items, Value* key, bool reverse);
+Captured<std::pair<Value*, bool>> sort_order(Executor& x, const Keywords& keywords);  // key (or null) and reverse
+Captured<Value*> call_method(Executor& x, Value* self, const std::string& name, const Values& args,
+                             const Keywords& keywords);
+
 }  // namespace framejit::capture

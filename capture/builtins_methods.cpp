@@ -3,8 +3,17 @@
 #include <cstring>
 
 #include "capture/builtins.h"
+#include "capture/calls.h"
+#include "capture/containers.h"
+#include "capture/generators.h"
+#include "capture/instances.h"
+#include "capture/numbers.h"
+#include "capture/objects.h"
+#include "capture/operators.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
+#include "capture/sets.h"
+#include "capture/text.h"
 
 namespace framejit::capture {
 
@@ -23,19 +32,19 @@ Unexpected<Break> unsupported(const std::string& method) {
 Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, const Values& args) {
   Session& s = x.session();
   if (name == "append" && args.size() == 1) {
-    FRAMEJIT_REQUIRE(x.append(list, args[0]));
+    FRAMEJIT_REQUIRE(append(x, list, args[0]));
     return x.none();
   }
   if (name == "extend" && args.size() == 1) {
-    FRAMEJIT_REQUIRE(x.extend(list, x.look(args[0])));
+    FRAMEJIT_REQUIRE(extend(x, list, look(x, args[0])));
     return x.none();
   }
-  FRAMEJIT_REQUIRE(x.open(list));
+  FRAMEJIT_REQUIRE(open(x, list));
   const auto size = static_cast<int64_t>(list->items.size());
   auto place = [&](Value* at, int64_t limit) -> Captured<int64_t> {
-    at = x.look(at);
+    at = look(x, at);
     if (!is_int_like(*at) || !fits_int64(*at)) return unsupported("list." + name);
-    int64_t i = dim_of(*x.specialize(at)).value();
+    int64_t i = dim_of(*specialize(x, at)).value();
     if (i < 0) i += size;
     return std::min(std::max<int64_t>(i, -1), limit);
   };
@@ -45,15 +54,15 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
       FRAMEJIT_TRY(given, place(args[0], size));
       at = given;
     }
-    if (size == 0) return x.raises(PyExc_IndexError, "pop from empty list");
-    if (at < 0 || at >= size) return x.raises(PyExc_IndexError, "pop index out of range");
+    if (size == 0) return raises(x, PyExc_IndexError, "pop from empty list");
+    if (at < 0 || at >= size) return raises(x, PyExc_IndexError, "pop index out of range");
     Value* result = list->items[static_cast<std::size_t>(at)];
-    FRAMEJIT_REQUIRE(x.replace_items(list, static_cast<std::size_t>(at), 1, {}));
+    FRAMEJIT_REQUIRE(replace_items(x, list, static_cast<std::size_t>(at), 1, {}));
     return result;
   }
   if (name == "insert" && args.size() == 2) {
     FRAMEJIT_TRY(at, place(args[0], size));
-    FRAMEJIT_REQUIRE(x.replace_items(list, static_cast<std::size_t>(std::max<int64_t>(at, 0)), 0, {args[1]}));
+    FRAMEJIT_REQUIRE(replace_items(x, list, static_cast<std::size_t>(std::max<int64_t>(at, 0)), 0, {args[1]}));
     return x.none();
   }
   Values items = list->items;
@@ -66,21 +75,21 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     int64_t count = 0;
     std::size_t changes = s.changes();
     for (std::size_t i = 0; i < items.size(); ++i) {
-      FRAMEJIT_TRY(same, x.equal(x.look(items[i]), x.look(args[0])));
+      FRAMEJIT_TRY(same, equal(x, look(x, items[i]), look(x, args[0])));
       if (has_changed(s, list, items, changes)) return changed_by_equality();
       count += same;
       if (!same || name == "count") continue;
       if (name == "index") return s.integer(graph::Dim(static_cast<int64_t>(i)));
-      FRAMEJIT_REQUIRE(x.replace_items(list, i, 1, {}));
+      FRAMEJIT_REQUIRE(replace_items(x, list, i, 1, {}));
       return x.none();
     }
     if (name == "count") return s.integer(graph::Dim(count));
     if (name == "index") {
       Unexpected<Break> missing = break_at(BreakId::WouldRaise, "list.index(x): x not in list");
-      missing.error.raised = x.make_exception(PyExc_ValueError);
+      missing.error.raised = make_exception(x, PyExc_ValueError);
       return missing;
     }
-    return x.raises(PyExc_ValueError, "list.remove(x): x not in list");
+    return raises(x, PyExc_ValueError, "list.remove(x): x not in list");
   } else if (name == "copy" && args.empty()) {
     Value* copy = s.make(ValueKind::List);
     copy->items = std::move(items);
@@ -105,39 +114,39 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
     return view;
   }
   if (name == "get" && (args.size() == 1 || args.size() == 2)) {
-    FRAMEJIT_TRY(found, x.dict_peek(dict, x.look(args[0])));
+    FRAMEJIT_TRY(found, dict_peek(x, dict, look(x, args[0])));
     return found ? found : args.size() == 2 ? args[1] : x.none();
   }
   if (name == "setdefault" && args.size() == 2) {
-    FRAMEJIT_TRY(at, x.find_key(dict, x.look(args[0])));
+    FRAMEJIT_TRY(at, find_key(x, dict, look(x, args[0])));
     if (at >= 0) return dict->items[static_cast<std::size_t>(at) + 1];
-    FRAMEJIT_REQUIRE(x.dict_set(dict, x.look(args[0]), args[1]));
+    FRAMEJIT_REQUIRE(dict_set(x, dict, look(x, args[0]), args[1]));
     return args[1];
   }
   if (name == "pop" && (args.size() == 1 || args.size() == 2)) {
-    FRAMEJIT_TRY(at, x.find_key(dict, x.look(args[0])));
-    if (at < 0) return args.size() == 2 ? Captured<Value*>(args[1]) : x.key_error(args[0]);
+    FRAMEJIT_TRY(at, find_key(x, dict, look(x, args[0])));
+    if (at < 0) return args.size() == 2 ? Captured<Value*>(args[1]) : key_error(x, args[0]);
     Value* value = dict->items[static_cast<std::size_t>(at) + 1];
-    FRAMEJIT_REQUIRE(x.del_item(dict, x.look(args[0])));
+    FRAMEJIT_REQUIRE(del_item(x, dict, look(x, args[0])));
     return value;
   }
   if (name == "update" && args.size() <= 1) {
     if (args.size() == 1) {
-      Value* other = x.look(args[0]);
+      Value* other = look(x, args[0]);
       if (other->kind != ValueKind::Dict) return unsupported("dict.update");
-      FRAMEJIT_REQUIRE(x.open(other));
+      FRAMEJIT_REQUIRE(open(x, other));
       const Values pairs = other->items;
       for (std::size_t k = 0; k < pairs.size(); k += 2) {
-        FRAMEJIT_REQUIRE(x.dict_set(dict, pairs[k], pairs[k + 1]));
+        FRAMEJIT_REQUIRE(dict_set(x, dict, pairs[k], pairs[k + 1]));
       }
     }
     for (const auto& [key, value] : keywords) {
-      FRAMEJIT_REQUIRE(x.dict_set(dict, s.constant(key), value));
+      FRAMEJIT_REQUIRE(dict_set(x, dict, s.constant(key), value));
     }
     return x.none();
   }
   if (name == "copy" && args.empty() && is_exact_dict(dict)) {
-    FRAMEJIT_REQUIRE(x.open(dict));
+    FRAMEJIT_REQUIRE(open(x, dict));
     Value* copy = s.make(ValueKind::Dict);
     copy->items = dict->items;
     return copy;
@@ -151,11 +160,11 @@ Captured<Value*> tuple_method(Executor& x, Value* tuple, const std::string& name
     return break_at(BreakId::UnknownCallable, "'tuple." + name + "'");
   int64_t count = 0;
   for (std::size_t i = 0; i < tuple->items.size(); ++i) {
-    FRAMEJIT_TRY(same, x.equal(x.look(tuple->items[i]), x.look(args[0])));
+    FRAMEJIT_TRY(same, equal(x, look(x, tuple->items[i]), look(x, args[0])));
     if (same && name == "index") return x.session().integer(graph::Dim(static_cast<int64_t>(i)));
     count += same;
   }
-  if (name == "index") return x.raises(PyExc_ValueError, "tuple.index(x): x not in tuple");
+  if (name == "index") return raises(x, PyExc_ValueError, "tuple.index(x): x not in tuple");
   return x.session().integer(graph::Dim(count));
 }
 
@@ -171,44 +180,44 @@ constexpr const char* kPure[] = {
     "casefold",     "swapcase"};
 
 Captured<Value*> join(Executor& x, PyObject* separator, Value* parts) {
-  FRAMEJIT_TRY(items, x.unpack_fast(parts));
+  FRAMEJIT_TRY(items, unpack_fast(x, parts));
   Value* const parts_tuple = x.session().tuple(std::move(items));
-  Ref<> texts = x.plain(parts_tuple);
+  Ref<> texts = plain(x, parts_tuple);
   if (!texts) {
     Ref<> join = Ref<>::steal(PyObject_GetAttrString(separator, "join"));
-    return x.text(join.get(), {parts_tuple});
+    return text(x, join.get(), {parts_tuple});
   }
   Ref<> text = Ref<>::steal(PyUnicode_Join(separator, texts.get()));
-  return text ? Captured<Value*>(x.session().constant(text.get())) : x.raises_current("join()");
+  return text ? Captured<Value*>(x.session().constant(text.get())) : raises_current(x, "join()");
 }
 
 Captured<Value*> fold_method(Executor& x, Value* self, const std::string& name, const Values& args,
                              const Keywords& keywords) {
-  Ref<> packed = x.plain(x.session().tuple(args));
+  Ref<> packed = plain(x, x.session().tuple(args));
   Ref<> named = Ref<>::steal(PyDict_New());
   for (const auto& [key, value] : keywords) {
-    Ref<> known = x.plain(value);
+    Ref<> known = plain(x, value);
     if (!known || !named || PyDict_SetItem(named.get(), key, known.get()) < 0) named = {};
   }
   PyErr_Clear();
   if (!packed && name == "format" && keywords.empty() && PyUnicode_CheckExact(self->object.get())) {
     Ref<> format = Ref<>::steal(PyObject_GetAttrString(self->object.get(), "format"));
-    return x.text(format.get(), args, self->object.get());
+    return text(x, format.get(), args, self->object.get());
   }
   if (!packed || !named) return break_at(BreakId::UnknownObject, "text of a value");
   Ref<> method = Ref<>::steal(PyObject_GetAttrString(self->object.get(), name.c_str()));
   Ref<> result = method ? Ref<>::steal(PyObject_Call(method.get(), packed.get(), named.get())) : Ref<>();
-  return result ? x.fresh(result.get()) : Captured<Value*>(x.raises_current(name));
+  return result ? fresh(x, result.get()) : Captured<Value*>(raises_current(x, name));
 }
 
 Captured<Value*> constant_method(Executor& x, Value* self, const std::string& name, const Values& args,
                                  const Keywords& keywords) {
   PyObject* o = self->object.get();
-  if (PyUnicode_CheckExact(o) && name == "join" && args.size() == 1) return join(x, o, x.look(args[0]));
+  if (PyUnicode_CheckExact(o) && name == "join" && args.size() == 1) return join(x, o, look(x, args[0]));
   if (PyUnicode_CheckExact(o) && (name == "format" || name == "replace")) {
     Py_ssize_t size = PyUnicode_GET_LENGTH(o);
     for (Value* arg : args) {
-      Ref<> given = x.plain(arg);
+      Ref<> given = plain(x, arg);
       if (given && PyUnicode_CheckExact(given.get())) size *= 1 + PyUnicode_GET_LENGTH(given.get());
     }
     const bool wide = name == "format" && text_of(o).find_first_of("*<>=^0123456789") != std::string::npos &&
@@ -225,7 +234,7 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
   if (!known || !packed || !is_plain(o))
     return break_at(BreakId::UnknownCallable, "'" + std::string(Py_TYPE(o)->tp_name) + "." + name + "'");
   for (std::size_t i = 0; i < args.size(); ++i) {
-    Value* arg = x.look(args[i]);
+    Value* arg = look(x, args[i]);
     PyObject* object =
         arg->is_constant() || (arg->kind == ValueKind::Tuple && !arg->source) ? arg->object.get() : nullptr;
     if (!object || !is_plain(object)) return unsupported(name);
@@ -233,56 +242,56 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
   }
   Ref<> method = Ref<>::steal(PyObject_GetAttrString(o, name.c_str()));
   Ref<> result = method ? Ref<>::steal(PyObject_Call(method.get(), packed.get(), nullptr)) : Ref<>();
-  if (!result) return x.raises_current(name);
+  if (!result) return raises_current(x, name);
   if (PyList_CheckExact(result.get())) {
     Value* list = x.session().make(ValueKind::List);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i)
-      list->items.push_back(x.fresh(PyList_GET_ITEM(result.get(), i)));
+      list->items.push_back(fresh(x, PyList_GET_ITEM(result.get(), i)));
     return list;
   }
-  return x.fresh(result.get());
+  return fresh(x, result.get());
 }
 
 }  // namespace
 
-Captured<Value*> Executor::call_method(Value* self, const std::string& name, const Values& args,
-                                       const Keywords& keywords) {
-  if (Frontend* frontend = frontend_of(*self)) {
-    auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(session_, *self));
+Captured<Value*> call_method(Executor& x, Value* self, const std::string& name, const Values& args,
+                             const Keywords& keywords) {
+  if (Frontend* frontend = frontend_of(x, *self)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(x.session(), *self));
     if (PyObject* raw = type ? type_attr(type, name.c_str()) : nullptr)
-      if (Value* function = polyfill(raw)) {
+      if (Value* function = polyfill(x, raw)) {
         Values all{self};
         all.insert(all.end(), args.begin(), args.end());
-        return call_function(function, all, keywords);
+        return call_function(x, function, all, keywords);
       }
-    FRAMEJIT_TRY(given, forced(args, keywords));
-    return frontend->call_method(session_, self, name, given.args, given.keywords);
+    FRAMEJIT_TRY(given, forced(x, args, keywords));
+    return frontend->call_method(x.session(), self, name, given.args, given.keywords);
   }
   if (self->kind == ValueKind::List && name == "sort" && args.empty()) {
-    FRAMEJIT_REQUIRE(open(self));
-    FRAMEJIT_TRY(order, sort_order(keywords));
+    FRAMEJIT_REQUIRE(open(x, self));
+    FRAMEJIT_TRY(order, sort_order(x, keywords));
     Values items = self->items;
-    set_items(session_, self, {});  // as long as it is sorted
-    FRAMEJIT_TRY(result, sorted(std::move(items), order.first, order.second));
+    set_items(x.session(), self, {});  // as long as it is sorted
+    FRAMEJIT_TRY(result, sorted(x, std::move(items), order.first, order.second));
     if (!self->items.empty()) return break_at(BreakId::WouldRaise, "list modified during sort");
-    set_items(session_, self, result->items);
-    if (self->source) effects_.replace(self);
-    return none();
+    set_items(x.session(), self, result->items);
+    if (self->source) x.effects().replace(self);
+    return x.none();
   }
   const bool taken = (self->kind == ValueKind::Dict && name == "update") || (self->is_constant() && name == "format");
   if (!keywords.empty() && !taken) return unsupported(name);
   switch (self->kind) {
-    case ValueKind::List: return list_method(*this, self, name, args);
-    case ValueKind::Set: return set_method(self, name, args);
-    case ValueKind::Dict: return dict_method(*this, self, name, args, keywords);
-    case ValueKind::Tuple: return tuple_method(*this, self, name, args);
-    case ValueKind::Constant: return constant_method(*this, self, name, args, keywords);
+    case ValueKind::List: return list_method(x, self, name, args);
+    case ValueKind::Set: return set_method(x, self, name, args);
+    case ValueKind::Dict: return dict_method(x, self, name, args, keywords);
+    case ValueKind::Tuple: return tuple_method(x, self, name, args);
+    case ValueKind::Constant: return constant_method(x, self, name, args, keywords);
     case ValueKind::Iterator:
-      if (self->iterated == kGenerator) return generator_method(self, name, args);
+      if (self->iterated == kGenerator) return generator_method(x, self, name, args);
       break;
     case ValueKind::Int:
     case ValueKind::Array:
-      if (Value* known_value = specialize(self)) return constant_method(*this, known_value, name, args, keywords);
+      if (Value* known_value = specialize(x, self)) return constant_method(x, known_value, name, args, keywords);
       break;
     default: break;
   }

@@ -2,8 +2,17 @@
 #include <algorithm>
 
 #include "capture/builtins.h"
+#include "capture/calls.h"
+#include "capture/containers.h"
+#include "capture/instances.h"
+#include "capture/iterate.h"
+#include "capture/numbers.h"
+#include "capture/objects.h"
+#include "capture/operators.h"
 #include "capture/py/repr.h"
+#include "capture/sets.h"
 #include "capture/symbolic_frame.h"
+#include "capture/text.h"
 
 namespace framejit::capture {
 
@@ -22,8 +31,8 @@ Captured<Value*> make_range(Executor& x, const Values& args) {
   Value *zero = s.integer(graph::Dim(0)), *one = s.integer(graph::Dim(1));
   if (args.size() == 1) range->items = {zero, args[0], one};
   else range->items = {args[0], args[1], args.size() == 3 ? args[2] : one};
-  if (!range->items[2]->is_constant()) range->items[2] = x.specialize(range->items[2]);
-  if (dim_of(*range->items[2]).value() == 0) return x.raises(PyExc_ValueError, "range() arg 3 must not be zero");
+  if (!range->items[2]->is_constant()) range->items[2] = specialize(x, range->items[2]);
+  if (dim_of(*range->items[2]).value() == 0) return raises(x, PyExc_ValueError, "range() arg 3 must not be zero");
   constexpr int64_t kBound = int64_t{1} << 60;
   for (Value* part : range->items)
     if (part->is_constant() && (dim_of(*part).value() > kBound || dim_of(*part).value() < -kBound))
@@ -33,11 +42,11 @@ Captured<Value*> make_range(Executor& x, const Values& args) {
 
 Captured<Value*> make_enumerate(Executor& x, Values args, const Keywords& keywords) {
   for (const auto& [name, value] : keywords)
-    if (args.size() == 1 && text_of(name) == "start") args.push_back(x.look(value));
+    if (args.size() == 1 && text_of(name) == "start") args.push_back(look(x, value));
     else return unsupported(&PyEnum_Type);
   if (args.empty() || args.size() > 2) return unsupported(&PyEnum_Type);
   if (args.size() == 2 && !is_int_like(*args[1])) return unsupported(&PyEnum_Type);
-  FRAMEJIT_TRY(inner, x.iterate(args[0]));
+  FRAMEJIT_TRY(inner, iterate(x, args[0]));
   Value* it = x.session().make(ValueKind::Iterator);
   it->iterated = kEnumerate;
   it->items = {inner, args.size() == 2 ? args[1] : x.session().integer(graph::Dim(0))};
@@ -48,7 +57,7 @@ Captured<Value*> make_zip(Executor& x, const Values& args) {
   Value* it = x.session().make(ValueKind::Iterator);
   it->iterated = kZip;
   for (Value* a : args) {
-    FRAMEJIT_TRY(inner, x.iterate(a));
+    FRAMEJIT_TRY(inner, iterate(x, a));
     it->items.push_back(inner);
   }
   return it;
@@ -60,7 +69,7 @@ Captured<Value*> make_map(Executor& x, const Values& args) {
   it->iterated = kMap;
   it->items = {args[0]};
   for (std::size_t i = 1; i < args.size(); ++i) {
-    FRAMEJIT_TRY(inner, x.iterate(args[i]));
+    FRAMEJIT_TRY(inner, iterate(x, args[i]));
     it->items.push_back(inner);
   }
   return it;
@@ -71,7 +80,7 @@ Captured<Value*> make_reversed(Executor& x, const Values& args) {
   Value* over = args[0];
   Session& s = x.session();
   if (over->kind == ValueKind::Range) {
-    FRAMEJIT_TRY(items, x.unpack(over));
+    FRAMEJIT_TRY(items, unpack(x, over));
     std::reverse(items.begin(), items.end());
     // reversed(range) is a range iterator: of the range that runs the other way.
     const int64_t step = dim_of(*over->items[2]).value();
@@ -80,10 +89,10 @@ Captured<Value*> make_reversed(Executor& x, const Values& args) {
     Value* range = s.make(ValueKind::Range);
     range->items = {s.integer(graph::Dim(first)), s.integer(graph::Dim(items.empty() ? 0 : last - step)),
                     s.integer(graph::Dim(-step))};
-    return x.iterate(range);
+    return iterate(x, range);
   }
   if (over->kind != ValueKind::Tuple && over->kind != ValueKind::List) return unsupported(&PyReversed_Type);
-  FRAMEJIT_TRY(n, x.length(over));
+  FRAMEJIT_TRY(n, length(x, over));
   Value* it = s.make(ValueKind::Iterator);
   it->iterated = kReversed;
   it->items = {over, n};
@@ -94,18 +103,18 @@ Captured<Value*> make_dict(Executor& x, const Values& args, const Keywords& keyw
   Value* dict = x.session().make(ValueKind::Dict);
   if (args.size() > 1) return unsupported(&PyDict_Type);
   if (args.size() == 1 && args[0]->kind == ValueKind::Dict) {
-    FRAMEJIT_REQUIRE(x.open(args[0]));
+    FRAMEJIT_REQUIRE(open(x, args[0]));
     dict->items = args[0]->items;
   } else if (args.size() == 1) {
-    FRAMEJIT_TRY(pairs, x.unpack(args[0]));
+    FRAMEJIT_TRY(pairs, unpack(x, args[0]));
     for (Value* pair : pairs) {
-      FRAMEJIT_TRY(parts, x.unpack(x.look(pair)));
+      FRAMEJIT_TRY(parts, unpack(x, look(x, pair)));
       if (parts.size() != 2) return break_at(BreakId::WouldRaise, "dict()");
-      FRAMEJIT_REQUIRE(x.dict_set(dict, x.look(parts[0]), parts[1]));
+      FRAMEJIT_REQUIRE(dict_set(x, dict, look(x, parts[0]), parts[1]));
     }
   }
   for (const auto& [name, value] : keywords) {
-    FRAMEJIT_REQUIRE(x.dict_set(dict, x.session().constant(name), value));
+    FRAMEJIT_REQUIRE(dict_set(x, dict, x.session().constant(name), value));
   }
   return dict;
 }
@@ -118,7 +127,7 @@ Captured<Value*> make_super(Executor& x, Values args) {
     auto contents = [&](std::size_t slot) -> Value* {
       Value* v = frame.locals[slot];
       if (v && v->kind == ValueKind::Cell) v = v->items.empty() ? nullptr : v->items[0];
-      return v ? x.look(v) : nullptr;
+      return v ? look(x, v) : nullptr;
     };
     Value* cls = nullptr;
     for (int i = 0; i < frame.view->local_count(); ++i)
@@ -139,8 +148,8 @@ Captured<Value*> make_super(Executor& x, Values args) {
 
 Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
-  if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return x.to_float(v);
-  if (x.frontend_of(*v)) {
+  if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return to_float(x, v);
+  if (frontend_of(x, *v)) {
     const graph::Type type = s.graph().type(v->id);  // a copy: nodes are added below
     if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
       // The number is read now; what is written into the array later does not reach it.
@@ -169,14 +178,14 @@ Captured<Value*> make_int(Executor& x, Value* v) {
       return x.session().array(*number, Wrap::PyInt);
     }
   }
-  Value* known = is_number(*v) || v->is_constant() ? x.specialize(v) : nullptr;
+  Value* known = is_number(*v) || v->is_constant() ? specialize(x, v) : nullptr;
   if (!known && v->is_array()) {
     const graph::Type type = x.session().graph().type(v->id);
     const bool real = type.dtype == graph::DType::F64 || type.dtype == graph::DType::F32;
     if (real && type.rank() == 0) {
       // The number is read now; what is written into the array later does not reach it.
       const bool array = v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor;
-      return x.truncated(array ? x.session().builder().copy(v->id, 'C') : v->id);
+      return truncated(x, array ? x.session().builder().copy(v->id, 'C') : v->id);
     }
   }
   if (!known || !is_plain(known->object.get()) || PyUnicode_CheckExact(known->object.get())) {
@@ -184,7 +193,7 @@ Captured<Value*> make_int(Executor& x, Value* v) {
       return unsupported(&PyLong_Type);
   }
   Ref<> number = Ref<>::steal(PyNumber_Long(known->object.get()));
-  if (!number) return x.raises_current("int()");
+  if (!number) return raises_current(x, "int()");
   return x.session().constant(number.get());
 }
 
@@ -194,10 +203,10 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   Session& s = x.session();
   if (type == &PyEnum_Type) return make_enumerate(x, args, keywords);
   if (type == &PyDict_Type) return make_dict(x, args, keywords);
-  if (is_partial(type)) return x.make_partial(type, args, keywords);
+  if (is_partial(type)) return make_partial(x, type, args, keywords);
   if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
-    return x.make_instance(type, args, keywords);
+    return make_instance(x, type, args, keywords);
   if (!keywords.empty())
     return break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "' with keywords");
   if (type == &PyRange_Type) return make_range(x, args);
@@ -206,17 +215,17 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   if (type == &PyMap_Type) return make_map(x, args);
   if (type == &PyReversed_Type) return make_reversed(x, args);
   if (type == &PySet_Type && args.size() <= 1) {
-    FRAMEJIT_TRY(set, x.make_set());
+    FRAMEJIT_TRY(set, make_set(x));
     if (args.size() == 1) {
-      FRAMEJIT_REQUIRE(x.set_update(set, args[0]));
+      FRAMEJIT_REQUIRE(set_update(x, set, args[0]));
     }
     return set;
   }
   if (type == &PyFrozenSet_Type && args.size() <= 1) {
     if (args.size() == 1 && args[0]->is_constant() && PyFrozenSet_CheckExact(args[0]->object.get())) return args[0];
-    FRAMEJIT_TRY(set, x.make_set());
+    FRAMEJIT_TRY(set, make_set(x));
     if (args.size() == 1) {
-      FRAMEJIT_REQUIRE(x.set_update(set, args[0]));
+      FRAMEJIT_REQUIRE(set_update(x, set, args[0]));
       if (set->items.size() != 2 * static_cast<std::size_t>(PySet_GET_SIZE(set->object.get())))
         return unsupported(type);  // items that were there already
     }
@@ -233,7 +242,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     if (args.size() == 1 && type == &PyTuple_Type && args[0]->kind == ValueKind::Tuple) return args[0];
     Values items;
     if (args.size() == 1) {
-      FRAMEJIT_TRY(unpacked, x.unpack(args[0], true));
+      FRAMEJIT_TRY(unpacked, unpack(x, args[0], true));
       items = std::move(unpacked);
     }
     Value* made = s.make(type == &PyTuple_Type ? ValueKind::Tuple : ValueKind::List);
@@ -250,17 +259,17 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     if (type == &PyFloat_Type) return make_float(x, args[0]);
     if (type == &PyLong_Type) return make_int(x, args[0]);
     if (type == &PyBool_Type) {
-      return x.truth_value(args[0], false);
+      return truth_value(x, args[0], false);
     }
     if (type == &PyType_Type) {
-      PyObject* of = x.type_of(args[0]);
+      PyObject* of = type_of(x, args[0]);
       if (!of) return unsupported(type);
       return s.constant(of);
     }
     if (type == &PyUnicode_Type) {
-      if (is_exception(*args[0])) return x.exception_text(args[0]);
-      Ref<> known = x.plain_text(args[0]);
-      if (!known) return x.formatted(args[0], 1, nullptr);
+      if (is_exception(*args[0])) return exception_text(x, args[0]);
+      Ref<> known = plain_text(x, args[0]);
+      if (!known) return formatted(x, args[0], 1, nullptr);
       if (has_long_int(known.get())) return break_at(BreakId::UnknownObject, "text of a value");
       Ref<> text = Ref<>::steal(PyObject_Str(known.get()));
       if (!text) {

@@ -1,9 +1,15 @@
 // Functions under functools.lru_cache. What is kept for the arguments is an object from outside, found in the cache;
 // that the cache was asked is an effect. Where nothing is kept the function must run, which is a break.
-#include "capture/executor.h"
+#include "capture/caches.h"
+
+#include "capture/attributes.h"
+#include "capture/calls.h"
+#include "capture/instances.h"
+#include "capture/objects.h"
 #include "capture/py/instance.h"
 #include "capture/py/lru_cache.h"
 #include "capture/py/repr.h"
+#include "capture/sets.h"
 
 namespace framejit::capture {
 
@@ -14,7 +20,7 @@ bool is_told_by_identity(Executor& x, const Value* v) {
   for (const char* name : {"__hash__", "__eq__"}) {
     PyObject* raw = type_attr(class_of(*v), name);
     if (raw != type_attr(&PyBaseObject_Type, name)) return false;
-    x.guard_lookup(v, raw, interned(name));
+    guard_lookup(x, v, raw, interned(name));
   }
   return true;
 }
@@ -22,42 +28,42 @@ bool is_told_by_identity(Executor& x, const Value* v) {
 /// The very object that an argument is to the cache, under guards that tell it from all that are another key; null for
 /// what has a hash or equality of its own.
 Ref<> key_part(Executor& x, Value* v) {
-  v = x.look(v);
+  v = look(x, v);
   if (v->kind == ValueKind::Int) return {};  // it varies
   if (v->kind == ValueKind::Object && v->source && is_told_by_identity(x, v)) {
-    x.guard(GuardKind::Identity, v->source, v->object.get());
+    guard(x, GuardKind::Identity, v->source, v->object.get());
     return v->object;
   }
-  if (PyObject* function = v->kind == ValueKind::Function ? x.known(v) : nullptr) return Ref<>::share(function);
+  if (PyObject* function = v->kind == ValueKind::Function ? known(x, v) : nullptr) return Ref<>::share(function);
   if (v->is_constant()) {
     for (const Frontend* frontend : x.session().frontends())
       if (frontend->is_fixed(v->object.get())) return v->object;
     if (PyModule_CheckExact(v->object.get()) || PyCFunction_Check(v->object.get())) return v->object;
   }
-  return x.element(v);
+  return element(x, v);
 }
 
 }  // namespace
 
-Captured<Value*> Executor::call_cached(Value* cache, const Values& args, const Keywords& keywords) {
+Captured<Value*> call_cached(Executor& x, Value* cache, const Values& args, const Keywords& keywords) {
   PyObject* object = cache->object.get();
-  guard(GuardKind::Identity, cache->source, object);
+  guard(x, GuardKind::Identity, cache->source, object);
   if (lru_keeps_nothing(object)) {
-    effects_.count_call(object, nullptr);
+    x.effects().count_call(object, nullptr);
     PyObject* function = lru_function(object);
-    return call(wrap(function, fixed_source(function, cache->source->str() + ".__wrapped__")), args, keywords);
+    return call(x, wrap(x, function, fixed_source(function, cache->source->str() + ".__wrapped__")), args, keywords);
   }
   std::vector<Ref<>> parts;
   std::vector<std::pair<Ref<>, Ref<>>> named;
   std::string shown;
-  bool known = options_.variants < kMostVariants;
+  bool known = x.options().variants < kMostVariants;
   for (std::size_t i = 0; known && i < args.size(); ++i) {
-    parts.push_back(key_part(*this, args[i]));
+    parts.push_back(key_part(x, args[i]));
     known = static_cast<bool>(parts.back());
     shown += (shown.empty() ? "" : ", ") + short_repr(parts.back().get());
   }
   for (std::size_t i = 0; known && i < keywords.size(); ++i) {
-    named.emplace_back(Ref<>::share(keywords[i].first), key_part(*this, keywords[i].second));
+    named.emplace_back(Ref<>::share(keywords[i].first), key_part(x, keywords[i].second));
     known = static_cast<bool>(named.back().second);
     shown += (shown.empty() ? "" : ", ") + text_of(keywords[i].first) + "=" + short_repr(named.back().second.get());
   }
@@ -80,9 +86,9 @@ Captured<Value*> Executor::call_cached(Value* cache, const Values& args, const K
     miss.error.while_holds = std::move(absent);
     return miss;
   }
-  guard(GuardKind::Bound, source);
-  effects_.count_call(object, source);
-  return look(lazy(kept, source));
+  guard(x, GuardKind::Bound, source);
+  x.effects().count_call(object, source);
+  return look(x, lazy(x, kept, source));
 }
 
 }  // namespace framejit::capture

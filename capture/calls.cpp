@@ -1,7 +1,14 @@
 // Calls: library functions go to their frontend, Python functions are inlined as nested frames.
+#include "capture/calls.h"
+
 #include <algorithm>
 
-#include "capture/executor.h"
+#include "capture/attributes.h"
+#include "capture/builtins.h"
+#include "capture/caches.h"
+#include "capture/containers.h"
+#include "capture/instances.h"
+#include "capture/objects.h"
 #include "capture/py/instance.h"
 #include "capture/py/lru_cache.h"
 #include "capture/py/repr.h"
@@ -88,7 +95,7 @@ class Binder {
  private:
   Unexpected<Break> raises(const std::string& why) {
     Unexpected<Break> b = break_at(BreakId::WouldRaise, name_of_code(code_) + "(): " + why);
-    b.error.raised = x_.make_exception(PyExc_TypeError);  // the words are the interpreter's
+    b.error.raised = make_exception(x_, PyExc_TypeError);  // the words are the interpreter's
     return b;
   }
 
@@ -126,10 +133,10 @@ class Binder {
     if (!defaults || !PyTuple_CheckExact(defaults)) return static_cast<Value*>(nullptr);
     // How many there are decides which parameter each belongs to.
     const Py_ssize_t count = PyTuple_GET_SIZE(defaults);
-    x_.guard(GuardKind::Length, function_part(SourceKind::Default, f->source, -1, nullptr), nullptr, nullptr, count);
+    guard(x_, GuardKind::Length, function_part(SourceKind::Default, f->source, -1, nullptr), nullptr, nullptr, count);
     const int at = i - (positional - static_cast<int>(count));
     if (at < 0) return static_cast<Value*>(nullptr);
-    return x_.lazy(PyTuple_GET_ITEM(defaults, at), function_part(SourceKind::Default, f->source, at, nullptr));
+    return lazy(x_, PyTuple_GET_ITEM(defaults, at), function_part(SourceKind::Default, f->source, at, nullptr));
   }
 
   Captured<Value*> keyword_default(PyObject* name) {
@@ -147,7 +154,7 @@ class Binder {
       PyErr_Clear();
       return static_cast<Value*>(nullptr);
     }
-    return x_.lazy(found, function_part(SourceKind::Default, f->source, -1, name));
+    return lazy(x_, found, function_part(SourceKind::Default, f->source, -1, name));
   }
 
   Executor& x_;
@@ -158,7 +165,7 @@ class Binder {
 
 /// Might the argument, or an item of it, have a say in NumPy's functions by a __array_function__ of its own?
 bool may_override(Executor& x, Value* value) {
-  value = x.look(value);
+  value = look(x, value);
   switch (value->kind) {
     case ValueKind::Array: return value->wrap == Wrap::Tensor;
     case ValueKind::Int:
@@ -166,7 +173,7 @@ bool may_override(Executor& x, Value* value) {
     case ValueKind::Range:
     case ValueKind::Function: return false;
     case ValueKind::List:
-      if (!x.open(value)) return true;
+      if (!open(x, value)) return true;
       [[fallthrough]];
     case ValueKind::Tuple:
       return std::any_of(value->items.begin(), value->items.end(), [&](Value* item) { return may_override(x, item); });
@@ -188,20 +195,6 @@ bool may_override(Executor& x, Value* value) {
 
 }  // namespace
 
-std::shared_ptr<const CodeView> Executor::view_of(PyCodeObject* code) {
-  auto& view = views_[code];
-  if (!view) view = CodeView::decode(code);
-  return view;
-}
-
-Executor::~Executor() = default;  // where SymbolicFrame is complete
-
-std::vector<uint32_t>& Executor::locations(const CodeView* view) {
-  std::vector<uint32_t>& ids = locations_[view];
-  ids.resize(view->instrs().size(), 0);
-  return ids;
-}
-
 namespace {
 /// Does a call of the function run its code? C code may have put something else in its place.
 bool is_called_plainly(const PyFunctionObject* function) {
@@ -218,7 +211,7 @@ bool is_called_plainly(const PyFunctionObject* function) {
 }
 }  // namespace
 
-Captured<Value*> Executor::call_function(Value* function, const Values& args, const Keywords& keywords) {
+Captured<Value*> call_function(Executor& x, Value* function, const Values& args, const Keywords& keywords) {
   const bool existing = function->source != nullptr;
   auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
   Callee callee{existing ? reinterpret_cast<PyCodeObject*>(object->func_code)
@@ -229,14 +222,14 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
   const std::string name = name_of_code(callee.code);
   if (existing && !is_called_plainly(object))
     return break_at(BreakId::UnknownCallable, name + "(), which PyFunction_SetVectorcall() has changed");
-  if (options_.leave_alone && options_.leave_alone(callee.code))
+  if (x.options().leave_alone && x.options().leave_alone(callee.code))
     return break_at(BreakId::UserBreak, name + "() is disabled");
   if (existing && is_control(object)) {
     // What these functions of the package mean is decided here; their bodies are for plain Python.
-    guard(GuardKind::Identity, function->source, function->object.get());
-    if (name == "is_compiling") return boolean(true);
+    guard(x, GuardKind::Identity, function->source, function->object.get());
+    if (name == "is_compiling") return x.boolean(true);
     if (name == "graph_break") {
-      Value* reason = args.empty() ? nullptr : look(args[0]);
+      Value* reason = args.empty() ? nullptr : look(x, args[0]);
       return break_at(BreakId::UserBreak, reason && reason->is_constant() && is_plain(reason->object.get())
                                               ? text_of(reason->object.get())
                                               : "");
@@ -245,12 +238,9 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
   const bool generator = (callee.code->co_flags & CO_GENERATOR) != 0;
   if (callee.code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
     return break_at(BreakId::GeneratorFrame, name + "()");
-  if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, name + "()");
-  const uint32_t level = level_of(callee.code);
-  if (level > 0 && recursive_calls_ >= options_.recursive_calls) {
-    unfinished_levels = finished_level_ > 0 ? finished_level_ : level;
-    return break_at(BreakId::RecursiveCall, name + "()");
-  }
+  if (x.depth >= x.options().inline_depth) return break_at(BreakId::RecursiveCall, name + "()");
+  const uint32_t level = x.calls.level_of(callee.code);
+  if (x.calls.is_exhausted(level)) return break_at(BreakId::RecursiveCall, name + "()");
   if (existing) {
     Guard g{};
     g.kind = GuardKind::Code;
@@ -258,12 +248,12 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
     g.object = Ref<>::share(object->func_code);
     g.key = Ref<>::share(object->func_globals);
     g.reason = name;
-    session_.add_guard(std::move(g));
+    x.session().add_guard(std::move(g));
   }
-  auto frame_of_callee = std::make_unique<SymbolicFrame>(*this, view_of(callee.code), callee.globals,
-                                                         existing ? object->func_builtins : builtins);
+  auto frame_of_callee = std::make_unique<SymbolicFrame>(x, x.view_of(callee.code), callee.globals,
+                                                         existing ? object->func_builtins : x.builtins);
   SymbolicFrame& inner = *frame_of_callee;
-  FRAMEJIT_REQUIRE(Binder(*this, callee, inner.locals).bind(args, keywords));
+  FRAMEJIT_REQUIRE(Binder(x, callee, inner.locals).bind(args, keywords));
   const auto free_count = static_cast<std::size_t>(callee.code->co_nfreevars);
   for (std::size_t i = 0; i < free_count; ++i) {
     if (!existing) {
@@ -274,48 +264,19 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
         object->func_closure ? PyTuple_GET_ITEM(object->func_closure, static_cast<Py_ssize_t>(i)) : nullptr;
     if (!cell || !PyCell_Check(cell)) return break_at(BreakId::UnboundVariable, name + "() closure");
     const int slot = callee.code->co_nlocalsplus - callee.code->co_nfreevars + static_cast<int>(i);
-    inner.closure.push_back(
-        cell_of(cell, function_part(SourceKind::Closure, function->source, static_cast<int>(i), nullptr,
-                                    text_of(PyTuple_GET_ITEM(callee.code->co_localsplusnames, slot)))));
+    inner.closure.push_back(cell_of(x, cell,
+                                    function_part(SourceKind::Closure, function->source, static_cast<int>(i), nullptr,
+                                                  text_of(PyTuple_GET_ITEM(callee.code->co_localsplusnames, slot)))));
   }
-  if (generator) {
-    inner.generator = true;
-    Value* it = session_.make(ValueKind::Iterator);
-    it->iterated = kGenerator;
-    it->position = static_cast<std::int64_t>(generators_.size());
-    generators_.push_back(std::move(frame_of_callee));
-    return it;
-  }
-  ++depth;
-  if (level > 0) ++open_calls.back().calls;
-  open_calls.push_back({callee.code, recursive_calls_ += level > 0, 0});
+  if (generator) return x.make_generator(std::move(frame_of_callee));
+  ++x.depth;
+  x.calls.begin(callee.code, level);
   Captured<Value*> result = inner.run();
-  const OpenCall call = open_calls.back();
-  open_calls.pop_back();
-  --depth;
+  const bool too_far = x.calls.end(level, static_cast<bool>(result));
+  --x.depth;
   if (!result) inner.note_reached(result.error());
-  else if (level > 0 && finish_recursive(call, level)) return break_at(BreakId::RecursiveCall, name + "()");
+  else if (too_far) return break_at(BreakId::RecursiveCall, name + "()");
   return result;
-}
-
-uint32_t Executor::level_of(const PyCodeObject* code) const {
-  return static_cast<uint32_t>(
-      std::count_if(open_calls.begin(), open_calls.end(), [code](const OpenCall& call) { return call.code == code; }));
-}
-
-/// Whether the calls around this one are going to be too many, if they call as often as this one did.
-bool Executor::finish_recursive(const OpenCall& call, uint32_t level) {
-  if (finished_level_ > 0 && finished_level_ <= level) return false;
-  finished_level_ = level;
-  if (call.calls < 2) return false;
-  uint64_t calls = recursive_calls_ - call.before + 1;
-  uint32_t fits = level;
-  for (uint32_t outer = level; outer-- > 0;) {
-    calls = std::min<uint64_t>(calls, UINT32_MAX) * call.calls + 1;
-    if (calls <= options_.recursive_calls) fits = outer;
-  }
-  if (fits > 0) unfinished_levels = fits;
-  return fits > 0;
 }
 
 bool is_partial(const PyTypeObject* type) {
@@ -329,32 +290,32 @@ bool is_partial(const PyTypeObject* type) {
   return partial && type == partial;
 }
 
-Captured<Value*> Executor::make_partial(PyTypeObject* type, const Values& args, const Keywords& keywords) {
-  Value* function = args.empty() ? nullptr : look(args[0]);
-  PyObject* of = function ? type_of(function) : nullptr;
+Captured<Value*> make_partial(Executor& x, PyTypeObject* type, const Values& args, const Keywords& keywords) {
+  Value* function = args.empty() ? nullptr : look(x, args[0]);
+  PyObject* of = function ? type_of(x, function) : nullptr;
   // Of another one its parts would be taken; of what is not known to be callable, nothing.
   if (!of || !reinterpret_cast<PyTypeObject*>(of)->tp_call || is_partial(reinterpret_cast<PyTypeObject*>(of)))
     return break_at(BreakId::UnsupportedArgument, "partial()");
-  Value* named = session_.make(ValueKind::Dict);
+  Value* named = x.session().make(ValueKind::Dict);
   for (const auto& [name, value] : keywords) {
-    named->items.push_back(session_.constant(name));
+    named->items.push_back(x.session().constant(name));
     named->items.push_back(value);
   }
-  Value* made = session_.make(ValueKind::Object);
+  Value* made = x.session().make(ValueKind::Object);
   made->object = Ref<>::share(reinterpret_cast<PyObject*>(type));
-  set_attribute(made, "func", function);
-  set_attribute(made, "args", session_.tuple(Values(args.begin() + 1, args.end())));
-  set_attribute(made, "keywords", named);
+  set_attribute(x, made, "func", function);
+  set_attribute(x, made, "args", x.session().tuple(Values(args.begin() + 1, args.end())));
+  set_attribute(x, made, "keywords", named);
   return made;
 }
 
-Captured<Value*> Executor::call_partial(Value* partial, const Values& args, const Keywords& keywords) {
-  FRAMEJIT_TRY(function, get_attr(partial, interned("func")));
-  FRAMEJIT_TRY(first, get_attr(partial, interned("args")));
-  FRAMEJIT_TRY(named, get_attr(partial, interned("keywords")));
-  FRAMEJIT_TRY(all, unpack(first));
+Captured<Value*> call_partial(Executor& x, Value* partial, const Values& args, const Keywords& keywords) {
+  FRAMEJIT_TRY(function, get_attr(x, partial, interned("func")));
+  FRAMEJIT_TRY(first, get_attr(x, partial, interned("args")));
+  FRAMEJIT_TRY(named, get_attr(x, partial, interned("keywords")));
+  FRAMEJIT_TRY(all, unpack(x, first));
   if (named->kind != ValueKind::Dict) return break_at(BreakId::UnknownCallable, "partial object");
-  FRAMEJIT_REQUIRE(open(named));
+  FRAMEJIT_REQUIRE(open(x, named));
   all.insert(all.end(), args.begin(), args.end());
   Keywords merged;
   for (std::size_t i = 0; i < named->items.size(); i += 2)
@@ -365,14 +326,14 @@ Captured<Value*> Executor::call_partial(Value* partial, const Values& args, cons
     if (known_name != merged.end()) known_name->second = value;
     else merged.emplace_back(name, value);
   }
-  return call(function, all, merged);
+  return call(x, function, all, merged);
 }
 
 /// A callable from outside of a type that has a polyfill, made once more from what it reduces to; else null.
-Captured<Value*> Executor::remade_callable(Value* callable) {
+Captured<Value*> remade_callable(Executor& x, Value* callable) {
   PyTypeObject* type = class_of(*callable);
   auto* made = reinterpret_cast<PyObject*>(type);
-  if (!callable->source || !type->tp_call || type->tp_new == PyBaseObject_Type.tp_new || !polyfill(made, {}))
+  if (!callable->source || !type->tp_call || type->tp_new == PyBaseObject_Type.tp_new || !polyfill(x, made, {}))
     return static_cast<Value*>(nullptr);
   const Source* root = callable->source.get();
   while (root->base) root = root->base.get();
@@ -384,114 +345,114 @@ Captured<Value*> Executor::remade_callable(Value* callable) {
                         ? PyTuple_GET_ITEM(reduced.get(), 1)
                         : nullptr;
   if (!parts || !is_plain(parts)) return static_cast<Value*>(nullptr);
-  guard(GuardKind::Identity, callable->source, callable->object.get());
+  guard(x, GuardKind::Identity, callable->source, callable->object.get());
   Values args;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) args.push_back(literal(PyTuple_GET_ITEM(parts, i)));
-  return call_builtin(made, args, {});
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) args.push_back(literal(x, PyTuple_GET_ITEM(parts, i)));
+  return call_builtin(x, made, args, {});
 }
 
 /// The function that a dispatching one of NumPy's comes to, or null.
-Value* Executor::dispatched(Value* callable, const Values& args, const Keywords& keywords) {
+Value* dispatched(Executor& x, Value* callable, const Values& args, const Keywords& keywords) {
   PyObject* o = callable->object.get();
-  PyObject* function = options_.implementation && callable->source ? options_.implementation(o) : nullptr;
+  PyObject* function = x.options().implementation && callable->source ? x.options().implementation(o) : nullptr;
   if (!function) return nullptr;
-  bool plain = std::none_of(args.begin(), args.end(), [&](Value* a) { return may_override(*this, a); });
-  for (const auto& [name, value] : keywords) plain = plain && !may_override(*this, value);
+  bool plain = std::none_of(args.begin(), args.end(), [&](Value* a) { return may_override(x, a); });
+  for (const auto& [name, value] : keywords) plain = plain && !may_override(x, value);
   if (!plain) return nullptr;
-  guard(GuardKind::Identity, callable->source, o);
-  return function_at(function, callable->source->str() + ".__wrapped__");
+  guard(x, GuardKind::Identity, callable->source, o);
+  return function_at(x, function, callable->source->str() + ".__wrapped__");
 }
 
-Captured<Executor::Forced> Executor::forced(const Values& args, const Keywords& keywords) {
+Captured<Forced> forced(Executor& x, const Values& args, const Keywords& keywords) {
   Forced out;
   for (Value* a : args) {
-    out.args.push_back(look(a));
-    FRAMEJIT_REQUIRE(force(out.args.back()));
+    out.args.push_back(look(x, a));
+    FRAMEJIT_REQUIRE(force(x, out.args.back()));
   }
   out.names.reserve(keywords.size());
   for (const auto& [name, value] : keywords) {
     out.names.push_back(text_of(name));
-    out.keywords.emplace_back(out.names.back(), look(value));
-    FRAMEJIT_REQUIRE(force(out.keywords.back().second));
+    out.keywords.emplace_back(out.names.back(), look(x, value));
+    FRAMEJIT_REQUIRE(force(x, out.keywords.back().second));
   }
   return out;
 }
 
-Value* Executor::unwrapped(Value* callable) {
+Value* unwrapped(Executor& x, Value* callable) {
   PyObject* o = callable->object.get();
-  PyObject* function = options_.unwrap && callable->source ? options_.unwrap(o) : nullptr;
+  PyObject* function = x.options().unwrap && callable->source ? x.options().unwrap(o) : nullptr;
   if (!function) return nullptr;
-  guard(GuardKind::Identity, callable->source, o);
+  guard(x, GuardKind::Identity, callable->source, o);
   auto source = std::make_shared<Source>();
   source->kind = SourceKind::Constant;
   source->object = Ref<>::share(function);
   source->name = callable->source->str() + ".__wrapped__";
-  return wrap(function, source);
+  return wrap(x, function, source);
 }
 
-Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywords& keywords) {
-  callable = look(callable);
+Captured<Value*> call(Executor& x, Value* callable, const Values& args, const Keywords& keywords) {
+  callable = look(x, callable);
   switch (callable->kind) {
     case ValueKind::Function: {
-      Value* function = dispatched(callable, args, keywords);
-      return call_function(function ? function : callable, args, keywords);
+      Value* function = dispatched(x, callable, args, keywords);
+      return call_function(x, function ? function : callable, args, keywords);
     }
     case ValueKind::BoundMethod: {
       if (callable->iterated == kSuper) break;
-      Value* self = look(callable->items[0]);
+      Value* self = look(x, callable->items[0]);
       if (!callable->items[1]) {
         PyObject* of = self->is_constant() ? self->object.get() : nullptr;
         PyObject* raw =
             of && PyType_Check(of) ? type_attr(reinterpret_cast<PyTypeObject*>(of), callable->extra.get()) : nullptr;
         if (raw && Py_IS_TYPE(raw, &PyClassMethodDescr_Type))
-          if (Value* function = polyfill(raw, keywords)) return call_function(function, args, keywords);
-        return call_method(self, text_of(callable->extra.get()), args, keywords);
+          if (Value* function = polyfill(x, raw, keywords)) return call_function(x, function, args, keywords);
+        return call_method(x, self, text_of(callable->extra.get()), args, keywords);
       }
       Values all{self};
       all.insert(all.end(), args.begin(), args.end());
-      return call(callable->items[1], all, keywords);
+      return call(x, callable->items[1], all, keywords);
     }
     case ValueKind::Constant: {
       PyObject* o = callable->object.get();
       // Builtins that a frontend knows (abs, sum, float) are its own only where they are given its arrays.
-      Frontend* frontend = frontend_for(o);
+      Frontend* frontend = frontend_for(x, o);
       if (frontend && is_builtin(o)) {
         bool given = false;
-        for (Value* a : args) given = given || frontend_of(*look(a));
+        for (Value* a : args) given = given || frontend_of(x, *look(x, a));
         if (!given) frontend = nullptr;
       }
       if (frontend) {
-        FRAMEJIT_TRY(all, forced(args, keywords));
-        return frontend->call(session_, o, all.args, all.keywords);
+        FRAMEJIT_TRY(all, forced(x, args, keywords));
+        return frontend->call(x.session(), o, all.args, all.keywords);
       }
       if (Py_IS_TYPE(o, &PyMethodDescr_Type) && !args.empty()) {
-        Value* self = look(args[0]);
+        Value* self = look(x, args[0]);
         auto* descriptor = reinterpret_cast<PyDescrObject*>(o);
-        if (type_of(self) == reinterpret_cast<PyObject*>(descriptor->d_type))
-          return call_method(self, text_of(descriptor->d_name), Values(args.begin() + 1, args.end()), keywords);
+        if (type_of(x, self) == reinterpret_cast<PyObject*>(descriptor->d_type))
+          return call_method(x, self, text_of(descriptor->d_name), Values(args.begin() + 1, args.end()), keywords);
       }
-      if (Py_IS_TYPE(o, &PyWrapperDescr_Type)) return call_slot(o, args, keywords);
-      return call_builtin(o, args, keywords);
+      if (Py_IS_TYPE(o, &PyWrapperDescr_Type)) return call_slot(x, o, args, keywords);
+      return call_builtin(x, o, args, keywords);
     }
     case ValueKind::Object: {
-      if (Value* function = unwrapped(callable)) {
-        Captured<Value*> result = call(function, args, keywords);
+      if (Value* function = unwrapped(x, callable)) {
+        Captured<Value*> result = call(x, function, args, keywords);
         if (!result) result.error().callees.clear();  // it compiles itself
         return result;
       }
-      if (callable->source && is_lru_cache(class_of(*callable))) return call_cached(callable, args, keywords);
-      if (is_partial(class_of(*callable))) return call_partial(callable, args, keywords);
-      FRAMEJIT_TRY(remade, remade_callable(callable));
-      if (remade) return call(remade, args, keywords);
-      if (Value* function = dispatched(callable, args, keywords)) return call(function, args, keywords);
+      if (callable->source && is_lru_cache(class_of(*callable))) return call_cached(x, callable, args, keywords);
+      if (is_partial(class_of(*callable))) return call_partial(x, callable, args, keywords);
+      FRAMEJIT_TRY(remade, remade_callable(x, callable));
+      if (remade) return call(x, remade, args, keywords);
+      if (Value* function = dispatched(x, callable, args, keywords)) return call(x, function, args, keywords);
       static PyObject* const kCall = interned("__call__");
       PyObject* raw = type_attr(class_of(*callable), kCall);
       if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(class_of(*callable), Py_TPFLAGS_HEAPTYPE)) break;
-      guard_lookup(callable, raw, kCall);
-      Value* function = function_at(raw, std::string(class_of(*callable)->tp_name) + ".__call__");
+      guard_lookup(x, callable, raw, kCall);
+      Value* function = function_at(x, raw, std::string(class_of(*callable)->tp_name) + ".__call__");
       Values all{callable};
       all.insert(all.end(), args.begin(), args.end());
-      return call_function(function, all, keywords);
+      return call_function(x, function, all, keywords);
     }
     case ValueKind::Null:
     case ValueKind::Lazy:
@@ -507,7 +468,7 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
     case ValueKind::Cell:
     case ValueKind::Text: break;
   }
-  PyObject* type = type_of(callable);
+  PyObject* type = type_of(x, callable);
   return break_at(BreakId::UnknownCallable,
                   type ? std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) + " object" : "object");
 }

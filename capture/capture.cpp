@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "capture/objects.h"
 #include "capture/py/repr.h"
 #include "capture/region_builder.h"
 #include "capture/symbolic_frame.h"
@@ -66,7 +67,7 @@ class RegionCapture {
     session_.set_o1(request.options.o1);
     executor_.builtins = request.frame.builtins;
     executor_.loops.refused = request.refused_loops;
-    executor_.open_calls.push_back({request.view->code(), 0, 0});
+    executor_.calls.begin(request.view->code(), 0);
     frame_.outermost = true;
     frame_.pc = request.entry;
     set_up();
@@ -115,7 +116,7 @@ void RegionCapture::set_up() {
     const SourceRef source = slot_source(SourceKind::Local, i, text_of(view.local_name(i)));
     const bool cell = !request_.is_call && (view.is_cell(i) || view.is_free(i)) && PyCell_Check(object);
     frame_.locals[static_cast<std::size_t>(i)] =
-        cell ? executor_.cell_of(object, source) : executor_.lazy(object, source);
+        cell ? cell_of(executor_, object, source) : lazy(executor_, object, source);
   }
   if (!request_.is_call)
     for (const Value* v : frame_.locals) frame_.unbound_at_entry.push_back(v == nullptr);
@@ -129,7 +130,7 @@ void RegionCapture::set_up() {
       empty.source = source;
       session_.add_guard(std::move(empty));
     }
-    frame_.stack.push_back(object ? executor_.lazy(object, source) : session_.make(ValueKind::Null));
+    frame_.stack.push_back(object ? lazy(executor_, object, source) : session_.make(ValueKind::Null));
     if (given.stack.is_integer(i)) hidden_.insert(frame_.stack.back());
   }
   if (given.function && PyFunction_Check(given.function)) {
@@ -139,8 +140,8 @@ void RegionCapture::set_up() {
       PyObject* cell = PyTuple_GET_ITEM(closure, i);
       const int slot = view.local_count() - static_cast<int>(count) + static_cast<int>(i);
       if (PyCell_Check(cell))
-        frame_.closure.push_back(executor_.cell_of(
-            cell, slot_source(SourceKind::Closure, static_cast<int>(i), text_of(view.local_name(slot)))));
+        frame_.closure.push_back(cell_of(
+            executor_, cell, slot_source(SourceKind::Closure, static_cast<int>(i), text_of(view.local_name(slot)))));
     }
   }
   initial_ = frame_.locals;
@@ -171,7 +172,7 @@ bool RegionCapture::can_commit() {
 }
 
 bool RegionCapture::can_leave() {
-  if (executor_.handled) return false;
+  if (executor_.handled()) return false;
   for (const Value* v : frame_.locals)
     if (v && !is_materializable(v)) return false;
   for (std::size_t i = kept_entries(initial_stack_, frame_.stack); i < frame_.stack.size(); ++i)
@@ -293,7 +294,7 @@ CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std:
   }
   outcome.breaks = breaks;
   outcome.work = work();
-  outcome.unfinished_levels = executor_.unfinished_levels;
+  outcome.unfinished_levels = executor_.calls.unfinished_levels();
   outcome.array_work = executor_.limits.saw_array_work();
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();

@@ -18,6 +18,9 @@
 #include <utility>
 
 #include "capture/frontend.h"
+#include "capture/numbers.h"
+#include "capture/objects.h"
+#include "capture/operators.h"
 #include "capture/py/repr.h"
 #include "capture/region_builder.h"
 #include "graph/support/check.h"
@@ -43,7 +46,7 @@ std::optional<Wrap> number_wrap(const Value& v) {
 
 Captured<graph::ValueId> graph_value(Executor& x, Value* v, Wrap wrap) {
   if (v->is_array()) return v->id;
-  if (wrap == Wrap::PyFloat) return x.f64(v);
+  if (wrap == Wrap::PyFloat) return f64(x, v);
   graph::GraphBuilder& b = x.session().builder();
   if (v->kind == ValueKind::Int) return b.dim_value(v->dim);
   return b.constant(wrap == Wrap::PyBool ? graph::DType::Bool : graph::DType::I64,
@@ -95,7 +98,7 @@ class Join {
 
   /// What is one thing on one side and another on the other is this.
   void remember(Value* a, Value* b, Value* made) {
-    known_.emplace(std::pair{x_.look(resolved(a)), x_.look(resolved(b))}, made);
+    known_.emplace(std::pair{look(x_, resolved(a)), look(x_, resolved(b))}, made);
   }
 
   Captured<Value*> value(Value* a, Value* b) {
@@ -103,8 +106,8 @@ class Join {
     b = resolved(b);
     if (a == b) return a;
     if (!a || !b) return differ("a variable that one side leaves unbound");
-    a = x_.look(a);
-    b = x_.look(b);
+    a = look(x_, a);
+    b = look(x_, b);
     if (const auto known = known_.find({a, b}); known != known_.end()) return known->second;
     if (is_unknown(a) || is_unknown(b)) return differ("a variable that may be unbound");
     if (a == b || (a->kind == ValueKind::Null && b->kind == ValueKind::Null)) return a;
@@ -145,7 +148,7 @@ class Join {
 
   std::string kind(Value* v) const {
     if (v->is_none()) return "None";
-    PyObject* type = x_.type_of(v);
+    PyObject* type = type_of(x_, v);
     return type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "another type";
   }
 
@@ -175,7 +178,7 @@ class Join {
   }
 
   Captured<Value*> choice(Value* a, Value* b) {
-    Value* const sides[] = {x_.look(resolved(a)), x_.look(resolved(b))};
+    Value* const sides[] = {look(x_, resolved(a)), look(x_, resolved(b))};
     Value* made = unknown_value(s_);
     struct Possible {
       int64_t number;  // in `which` of the side's value
@@ -216,7 +219,7 @@ class Join {
   /// What a side gives, behind the join: numbers and arrays that it makes are outputs of their own, whose value on the
   /// other side is of no importance.
   Captured<Value*> item_of(int side, Value* v) {
-    v = x_.look(v);
+    v = look(x_, v);
     if (v->is_constant() || v->kind == ValueKind::Int) return v;
     if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v))
       return v;
@@ -387,9 +390,9 @@ class Join {
 
 }  // namespace
 
-Captured<graph::ValueId> Executor::condition(Value* v) {
-  graph::GraphBuilder& b = session_.builder();
-  const graph::Type type = session_.graph().type(v->id);
+Captured<graph::ValueId> condition_of(Executor& x, Value* v) {
+  graph::GraphBuilder& b = x.session().builder();
+  const graph::Type type = x.session().graph().type(v->id);
   if (!(type.size() == graph::Dim(1))) return break_at(BreakId::DataDependentBranch, "the truth of many elements");
   const graph::ValueId one = type.rank() == 0 ? v->id : b.view(v->id, {}, {}, 0);
   if (type.dtype == graph::DType::Bool) return one;
@@ -399,20 +402,20 @@ Captured<graph::ValueId> Executor::condition(Value* v) {
   return *truth;
 }
 
-Captured<Value*> Executor::truth_value(Value* v, bool negated) {
-  Captured<bool> known_truth = truth(v);
-  if (known_truth) return boolean(*known_truth != negated);
+Captured<Value*> truth_value(Executor& x, Value* v, bool negated) {
+  Captured<bool> known_truth = truth_of(x, v);
+  if (known_truth) return x.boolean(*known_truth != negated);
   if (known_truth.error().id != BreakId::DataDependentBranch || !v->is_array()) return known_truth.failure();
-  FRAMEJIT_TRY(id, condition(v));
+  FRAMEJIT_TRY(id, condition_of(x, v));
   if (!negated) {
     // The number is read now; what is written into the array later does not reach it.
-    const bool read = is_mutable_array(*v) && session_.graph().root(id) == session_.graph().root(v->id);
-    return session_.array(read ? session_.builder().copy(id, 'C') : id, Wrap::PyBool);
+    const bool read = is_mutable_array(*v) && x.session().graph().root(id) == x.session().graph().root(v->id);
+    return x.session().array(read ? x.session().builder().copy(id, 'C') : id, Wrap::PyBool);
   }
   const graph::ValueId operands[] = {id};
-  graph::BuildResult inverse = session_.builder().elementwise(graph::Op::LogicalNot, operands);
+  graph::BuildResult inverse = x.session().builder().elementwise(graph::Op::LogicalNot, operands);
   if (!inverse) return break_at(BreakId::DataDependentBranch, inverse.error().message);
-  return session_.array(*inverse, Wrap::PyBool);
+  return x.session().array(*inverse, Wrap::PyBool);
 }
 
 std::optional<Break> SymbolicFrame::run_side(Side& side, uint32_t join) {
@@ -463,12 +466,12 @@ Captured<Value*> SymbolicFrame::next_instruction() {
 
 Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
   if (x.options().decide) return follow(condition, i, std::move(why));
-  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled ||
+  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled() ||
       is_differentiated_round() || x.branches >= kMostBranches)
     return Unexpected<Break>{std::move(why)};
   const uint32_t here = pc, join = view->flow_map().join(pc);
   if (join == FlowMap::kNowhere || in_hopeless_loop(here)) return Unexpected<Break>{std::move(why)};
-  FRAMEJIT_TRY(decides, x.condition(condition));
+  FRAMEJIT_TRY(decides, condition_of(x, condition));
   const bool pops = i.op == Opcode::PopJumpIfFalse || i.op == Opcode::PopJumpIfTrue;
   const bool jumps_if = i.op == Opcode::PopJumpIfTrue || i.op == Opcode::JumpIfTrueOrPop;
   const auto target = static_cast<uint32_t>(i.arg);
@@ -493,7 +496,7 @@ Step SymbolicFrame::follow(Value* condition, const Instr& i, Break why) {
   if (why.id != BreakId::DataDependentBranch || !condition->is_array()) return Unexpected<Break>{std::move(why)};
   if (x.options().fullgraph)
     return break_at(BreakId::DataDependentBranch, "capture_mode='trace' records one way of two");
-  FRAMEJIT_TRY(decides, x.condition(condition));
+  FRAMEJIT_TRY(decides, condition_of(x, condition));
   auto upto = std::make_shared<Region>();
   upto->function = "a condition";
   upto->view = view;
@@ -518,7 +521,7 @@ Step SymbolicFrame::split(Value* choice, std::size_t depth) {
   uint32_t join = map.join(pc);
   while (join < map.end() && join != until_ && static_cast<std::size_t>(view->instrs()[join].depth) > depth)
     join = map.join(join);
-  if (join == FlowMap::kNowhere || generator || x.handled || is_differentiated_round() || x.branches >= kMostBranches)
+  if (join == FlowMap::kNowhere || generator || x.handled() || is_differentiated_round() || x.branches >= kMostBranches)
     return break_at(BreakId::DataDependentBranch, "a value that is known at run time only");
   graph::GraphBuilder& b = s.builder();
   const auto number = [&](int64_t n) {
@@ -655,7 +658,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
     pc = other.pc;
     return other.first ? other.first() : Step(Flow::Jumped);
   }
-  if (x.handled || !s.is_pure(mark, iterators)) return refuse("one side changes what others may see");
+  if (x.handled() || !s.is_pure(mark, iterators)) return refuse("one side changes what others may see");
   if (!sides[0].returned != !sides[1].returned) return refuse("one side returns");
   const bool returns = sides[0].returned != nullptr;
   Join meet(x, mark, *sides[0].block, *sides[1].block, returns && outermost);

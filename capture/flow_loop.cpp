@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "capture/flow.h"
+#include "capture/objects.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
 
@@ -93,7 +94,7 @@ class SymbolicFrame::LoopCapture {
     Scope* const around = std::exchange(frame_.scope_, &scope_);
     const bool complete = round();
     frame_.scope_ = around;
-    if (!complete || !scope_.decided || x_.handled || !s_.is_pure(mark_) || frame_.stack != stack_) return kRefused;
+    if (!complete || !scope_.decided || x_.handled() || !s_.is_pure(mark_) || frame_.stack != stack_) return kRefused;
     if (const std::optional<bool> found = find_changes(); !found || *found) return found ? kAgain : kRefused;
     return decide() ? give() : kRefused;
   }
@@ -106,7 +107,7 @@ class SymbolicFrame::LoopCapture {
     names_.clear();
     starts_ = before_;
     for (std::size_t k : carried_) {
-      Value* held = x_.look(before_[k]);
+      Value* held = look(x_, before_[k]);
       Value* v = s_.make(ValueKind::Array);
       const std::optional<Wrap> number = number_wrap(*held);
       v->wrap = number ? *number : held->wrap;
@@ -157,8 +158,8 @@ class SymbolicFrame::LoopCapture {
 
   bool may_carry(Value* held, Value* next) {
     if (!held || !next) return false;
-    held = x_.look(held);
-    next = x_.look(next);
+    held = look(x_, held);
+    next = look(x_, next);
     if (const std::optional<Wrap> number = number_wrap(*held)) return number == number_wrap(*next);
     if (!held->is_array() || !next->is_array() || held->wrap != next->wrap || held->weak != next->weak || held->partial)
       return false;
@@ -199,7 +200,7 @@ class SymbolicFrame::LoopCapture {
     after_ = frame_.locals;
     bool more = false;
     for (std::size_t k : carried_) {
-      Value* next = x_.look(frame_.locals[k]);
+      Value* next = look(x_, frame_.locals[k]);
       if (!next || !may_carry(starts_[k], next)) return kRefused;
       if (is_mutable_array(*next) && !is_fresh(*next)) {
         const bool own =
@@ -216,7 +217,7 @@ class SymbolicFrame::LoopCapture {
     }
     if (more) return kAgain;
     for (std::size_t k : kept_)
-      if (!keep(k, x_.look(frame_.locals[k]))) return kRefused;
+      if (!keep(k, look(x_, frame_.locals[k]))) return kRefused;
     for (std::size_t k : hidden_) after_[k] = behind(frame_.locals[k]);
     if (scope_.exits.size() > 1) where_ = output_of(scope_.where, Wrap::PyInt);
     std::vector<graph::ValueId> arrays;
@@ -230,7 +231,7 @@ class SymbolicFrame::LoopCapture {
   bool writes_what_is_carried() {
     const std::vector<graph::ValueId> written = graph::written_roots(s_.graph(), *body_);
     return std::any_of(carried_.begin(), carried_.end(), [&](std::size_t k) {
-      const Value* held = x_.look(before_[k]);
+      const Value* held = look(x_, before_[k]);
       return held->is_array() && std::find(written.begin(), written.end(), s_.graph().root(held->id)) != written.end();
     });
   }
@@ -252,7 +253,7 @@ class SymbolicFrame::LoopCapture {
       still = *kept;
     }
     outputs_.push_back({still, nullptr, after_[k]});
-    after_[k]->items = {x_.look(before_[k])};
+    after_[k]->items = {look(x_, before_[k])};
     return true;
   }
 
@@ -286,7 +287,7 @@ class SymbolicFrame::LoopCapture {
     graph::GraphBuilder& b = s_.builder();
     std::vector<graph::ValueId> initial;
     for (std::size_t k : carried_) {
-      Value* held = x_.look(before_[k]);
+      Value* held = look(x_, before_[k]);
       Captured<graph::ValueId> id = graph_value(x_, held, starts_[k]->wrap);
       if (!id) return std::nullopt;
       initial.push_back(*id);
@@ -345,7 +346,7 @@ class SymbolicFrame::LoopCapture {
 
 std::optional<Step> SymbolicFrame::loop() {
   const FlowMap& map = view->flow_map();
-  if (!map.is_head(pc) || x.options().decide || generator || x.handled || s.has_tape() || x.branches >= kMostBranches)
+  if (!map.is_head(pc) || x.options().decide || generator || x.handled() || s.has_tape() || x.branches >= kMostBranches)
     return std::nullopt;
   if (scope_ && scope_->head == pc) return std::nullopt;  // its own round begins
   int& tries = tries_[pc];

@@ -1,5 +1,9 @@
 // Generators that are made and run during capture: their frames stand still between two values.
-#include "capture/executor.h"
+#include "capture/generators.h"
+
+#include "capture/instances.h"
+#include "capture/iterate.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
@@ -60,14 +64,14 @@ bool SymbolicFrame::is_delegating() const {
 }
 
 Step SymbolicFrame::delegate_op(const Instr& i) {
-  if (i.op == Opcode::GetYieldFromIter) return push_iterator(x.iterate(pop()));
+  if (i.op == Opcode::GetYieldFromIter) return push_iterator(iterate(x, pop()));
   if (!generator) return suspended(i);
   Value* sent = pop();
   Value* receiver = peek(py::kIteratorSlots);
   if (receiver->kind != ValueKind::Iterator) return suspended(i);
   const bool inner = receiver->iterated == kGenerator;
   if (!inner && !sent->is_none()) return break_at(BreakId::GeneratorFrame, "send() to an iterator");
-  FRAMEJIT_TRY(value, inner ? x.resume(receiver, sent) : x.next(receiver));
+  FRAMEJIT_TRY(value, inner ? resume_generator(x, receiver, sent) : next_item(x, receiver));
   if (value) {
     push(value);
     return Flow::Next;
@@ -78,60 +82,51 @@ Step SymbolicFrame::delegate_op(const Instr& i) {
   return Flow::Jumped;
 }
 
-SymbolicFrame& Executor::generator_frame(const Value* generator) {
-  return *generators_[static_cast<std::size_t>(generator->position)];
-}
-
-Captured<Value*> Executor::resume(Value* generator, Value* sent, Value* thrown) {
-  if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, "generator");
-  ++depth;
-  SymbolicFrame& inner = generator_frame(generator);
+Captured<Value*> resume_generator(Executor& x, Value* generator, Value* sent, Value* thrown) {
+  if (x.depth >= x.options().inline_depth) return break_at(BreakId::RecursiveCall, "generator");
+  ++x.depth;
+  SymbolicFrame& inner = x.generator_frame(generator);
   Captured<Value*> value = inner.resume(sent, thrown);
-  --depth;
+  --x.depth;
   if (!value) inner.note_reached(value.error());
   return value;
 }
 
-bool Executor::has_open_handlers() const {
-  for (const auto& frame_of_generator : generators_)
-    if (frame_of_generator->holds_handlers()) return true;
-  return false;
-}
-
 /// What next() does at the end of an iterator.
-Unexpected<Break> Executor::stops(const Value* iterator) {
+Unexpected<Break> stops(Executor& x, const Value* iterator) {
   Values args;
   if (iterator->iterated == kGenerator) {
-    Value* gave = generator_frame(iterator).returned;
-    if (!look(gave)->is_none()) args.push_back(gave);
+    Value* gave = x.generator_frame(iterator).returned;
+    if (!look(x, gave)->is_none()) args.push_back(gave);
   }
   Unexpected<Break> b = break_at(BreakId::WouldRaise, "StopIteration");
-  b.error.raised = make_exception(PyExc_StopIteration, std::move(args));
+  b.error.raised = make_exception(x, PyExc_StopIteration, std::move(args));
   return b;
 }
 
-Captured<Value*> Executor::generator_method(Value* generator, const std::string& name, const Values& args) {
+Captured<Value*> generator_method(Executor& x, Value* generator, const std::string& name, const Values& args) {
   if (name == "__next__" || (name == "send" && args.size() == 1)) {
-    FRAMEJIT_TRY(value, resume(generator, args.empty() ? nullptr : look(args[0])));
-    return value ? Captured<Value*>(look(value)) : stops(generator);
+    FRAMEJIT_TRY(value, resume_generator(x, generator, args.empty() ? nullptr : look(x, args[0])));
+    return value ? Captured<Value*>(look(x, value)) : stops(x, generator);
   }
   if (name == "throw" && !args.empty()) {
     Value* thrown = nullptr;
     for (Value* arg : args)
-      if (!thrown && is_exception(*look(arg))) thrown = look(arg);
+      if (!thrown && is_exception(*look(x, arg))) thrown = look(x, arg);
     if (!thrown) return break_at(BreakId::ExceptionHandling, "throw()");
-    if (generator_frame(generator).is_delegating()) return break_at(BreakId::GeneratorFrame, "throw() into yield from");
-    FRAMEJIT_TRY(value, resume(generator, nullptr, thrown));
-    return value ? Captured<Value*>(look(value)) : stops(generator);
+    if (x.generator_frame(generator).is_delegating())
+      return break_at(BreakId::GeneratorFrame, "throw() into yield from");
+    FRAMEJIT_TRY(value, resume_generator(x, generator, nullptr, thrown));
+    return value ? Captured<Value*>(look(x, value)) : stops(x, generator);
   }
   if (name == "close" && args.empty()) {
-    SymbolicFrame& frame_of_generator = generator_frame(generator);
-    if (frame_of_generator.is_finished()) return none();
+    SymbolicFrame& frame_of_generator = x.generator_frame(generator);
+    if (frame_of_generator.is_finished()) return x.none();
     if (frame_of_generator.is_delegating()) return break_at(BreakId::GeneratorFrame, "close() within yield from");
-    Value* thrown = make_exception(PyExc_GeneratorExit, {});
-    Captured<Value*> value = resume(generator, nullptr, thrown);
+    Value* thrown = make_exception(x, PyExc_GeneratorExit, {});
+    Captured<Value*> value = resume_generator(x, generator, nullptr, thrown);
     if (value && *value) return break_at(BreakId::WouldRaise, "generator ignored GeneratorExit");
-    if (value || value.error().raised == thrown) return none();
+    if (value || value.error().raised == thrown) return x.none();
     return value;
   }
   return break_at(BreakId::UnknownCallable, "'generator." + name + "'");

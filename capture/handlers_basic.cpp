@@ -1,5 +1,8 @@
 // Handlers: stack, locals, cells, globals, imports, attributes.
+#include "capture/attributes.h"
+#include "capture/calls.h"
 #include "capture/flow.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
@@ -15,7 +18,7 @@ Step SymbolicFrame::stack_op(const Instr& i) {
       break;
     case Opcode::Copy: push(stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
     case Opcode::Swap: std::swap(stack.back(), stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
-    case Opcode::LoadConst: push(x.literal(view->constant(i.arg))); break;
+    case Opcode::LoadConst: push(literal(x, view->constant(i.arg))); break;
     case Opcode::LoadAssertionError: push(s.constant(PyExc_AssertionError)); break;
     default: break;  // Nop, Resume
   }
@@ -105,7 +108,7 @@ Step SymbolicFrame::cell_op(const Instr& i) {
 Step SymbolicFrame::global_op(const Instr& i) {
   PyObject* name = view->name(i.arg);
   if (i.op == Opcode::LoadGlobal) {
-    FRAMEJIT_TRY(value, x.load_global(globals, builtins, name, module_));
+    FRAMEJIT_TRY(value, load_global(x, globals, builtins, name, module_));
     push_callable(value, i.flag ? s.make(ValueKind::Null) : nullptr);
     return Flow::Next;
   }
@@ -113,12 +116,12 @@ Step SymbolicFrame::global_op(const Instr& i) {
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
   if (may_finalize(PyDict_GetItemWithError(globals, name))) return finalizes();
   if (i.op == Opcode::StoreGlobal) {
-    FRAMEJIT_REQUIRE(x.store_global(globals, name, pop_raw()));
+    FRAMEJIT_REQUIRE(store_global(x, globals, name, pop_raw()));
     return Flow::Next;
   }
-  FRAMEJIT_TRY(present, x.global_item(globals, name, module_));
+  FRAMEJIT_TRY(present, global_item(x, globals, name, module_));
   if (!present) return break_at(BreakId::UnboundVariable, text_of(name));
-  FRAMEJIT_REQUIRE(x.store_global(globals, name, nullptr));
+  FRAMEJIT_REQUIRE(store_global(x, globals, name, nullptr));
   return Flow::Next;
 }
 
@@ -130,7 +133,7 @@ Step SymbolicFrame::import_op(const Instr& i) {
     Value* module = peek(1);
     if (!module->is_constant() || !PyModule_CheckExact(module->object.get()))
       return break_at(BreakId::UserEffect, "an import from an object that is not a module");
-    return push_or_break(x.get_attr(module, name));
+    return push_or_break(get_attr(x, module, name));
   }
   Value* from = pop();
   Value* level = pop();
@@ -158,7 +161,7 @@ Step SymbolicFrame::import_op(const Instr& i) {
     source->kind = SourceKind::Item;
     source->base = base;
     source->key = key;
-    x.guard(GuardKind::Identity, source, result);
+    guard(x, GuardKind::Identity, source, result);
   }
   if (from->kind == ValueKind::Tuple) {
     for (Value* item : from->items) {
@@ -171,8 +174,8 @@ Step SymbolicFrame::import_op(const Instr& i) {
     return break_at(BreakId::UserEffect, "import " + full);
   }
   Ref<> importer = Ref<>::steal(PyUnicode_InternFromString("__import__"));
-  FRAMEJIT_TRY(function, x.load_global(globals, builtins, importer.get(), module_));
-  function = x.look(function);
+  FRAMEJIT_TRY(function, load_global(x, globals, builtins, importer.get(), module_));
+  function = look(x, function);
   if (!function->is_constant() || !PyCFunction_Check(function->object.get()))
     return break_at(BreakId::UserEffect, "import " + full);
   push(s.constant(result));
@@ -184,18 +187,18 @@ Step SymbolicFrame::attr_op(const Instr& i) {
   if (i.op == Opcode::StoreAttr || i.op == Opcode::DeleteAttr) {
     Value* target = pop();
     Value* value = i.op == Opcode::StoreAttr ? pop_raw() : nullptr;
-    FRAMEJIT_REQUIRE(x.set_attr(target, name, value));
+    FRAMEJIT_REQUIRE(set_attr(x, target, name, value));
     return Flow::Next;
   }
   Value* from = pop();
-  if (i.op == Opcode::LoadAttr) return push_or_break(x.get_attr(from, name));
+  if (i.op == Opcode::LoadAttr) return push_or_break(get_attr(x, from, name));
   return load_method(from, name);
 }
 
 /// A method of `from` as the interpreter pushes it: the function and its self, or what was found and NULL.
 Step SymbolicFrame::load_method(Value* from, PyObject* name) {
   Value* self = nullptr;
-  FRAMEJIT_TRY(found, x.get_attr(from, name, &self));
+  FRAMEJIT_TRY(found, get_attr(x, from, name, &self));
   if (self) {
     push(found);
     push(self);
@@ -221,9 +224,9 @@ Step SymbolicFrame::load_super(const Instr& i) {
   Value* made_by = pop();
   if (!made_by->is_constant() || made_by->object.get() != reinterpret_cast<PyObject*>(&PySuper_Type))
     return unsupported(i);
-  FRAMEJIT_TRY(super, x.call(made_by, {cls, self}, {}));
+  FRAMEJIT_TRY(super, call(x, made_by, {cls, self}, {}));
   if (i.flag) return load_method(super, view->name(i.arg));
-  return push_or_break(x.get_attr(super, view->name(i.arg)));
+  return push_or_break(get_attr(x, super, view->name(i.arg)));
 }
 
 }  // namespace framejit::capture

@@ -1,4 +1,9 @@
 // Handlers: jumps, iteration, calls, functions that are made.
+#include "capture/calls.h"
+#include "capture/containers.h"
+#include "capture/iterate.h"
+#include "capture/objects.h"
+#include "capture/operators.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
@@ -17,13 +22,13 @@ Step SymbolicFrame::jump_op(const Instr& i) {
     case Opcode::PopJumpIfFalse:
     case Opcode::PopJumpIfTrue: {
       Value* condition = pop();
-      Captured<bool> truth = x.truth(condition);
+      Captured<bool> truth = truth_of(x, condition);
       if (!truth) return branch(condition, i, std::move(truth.error()));
       return *truth == (i.op == Opcode::PopJumpIfTrue) ? jump(i) : next();
     }
     default: {  // JumpIfFalseOrPop, JumpIfTrueOrPop
       Value* condition = peek(1);
-      Captured<bool> truth = x.truth(condition);
+      Captured<bool> truth = truth_of(x, condition);
       if (!truth) return branch(condition, i, std::move(truth.error()));
       if (*truth == (i.op == Opcode::JumpIfTrueOrPop)) return jump(i);
       pop_raw();
@@ -33,7 +38,7 @@ Step SymbolicFrame::jump_op(const Instr& i) {
 }
 
 Step SymbolicFrame::iterate_op(const Instr& i) {
-  if (i.op == Opcode::GetIter) return push_iterator(x.iterate(pop()));
+  if (i.op == Opcode::GetIter) return push_iterator(iterate(x, pop()));
   if (i.op == Opcode::PopIter) {
     if (may_finalize_in_slot(stack[stack.size() - py::kIteratorSlots])) return finalizes();
     pop_raw(py::kIteratorSlots);
@@ -42,7 +47,7 @@ Step SymbolicFrame::iterate_op(const Instr& i) {
   Value* iterator = peek(py::kIteratorSlots);
   if (iterator->kind != ValueKind::Iterator && iterator->kind != ValueKind::Object)
     return break_at(BreakId::UnknownIterable, "an iterator from outside");
-  FRAMEJIT_TRY(item, x.next(iterator));
+  FRAMEJIT_TRY(item, next_item(x, iterator));
   if (item) {
     push(item);
     return next();
@@ -75,7 +80,7 @@ Step SymbolicFrame::call_op(const Instr& i) {
       keywords.emplace_back(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)), args[args.size() - count + k]);
     args.resize(args.size() - count);
   }
-  return push_or_break(x.call(callable, args, keywords));
+  return push_or_break(call(x, callable, args, keywords));
 }
 
 Step SymbolicFrame::call_ex(const Instr& i) {
@@ -84,18 +89,18 @@ Step SymbolicFrame::call_ex(const Instr& i) {
   if (dict && i.flag && dict->kind == ValueKind::Null) dict = nullptr;
   if (dict) {
     if (dict->kind != ValueKind::Dict) return break_at(BreakId::UnknownObject, "** of an object that is not a dict");
-    FRAMEJIT_REQUIRE(x.open(dict));
+    FRAMEJIT_REQUIRE(open(x, dict));
     for (std::size_t k = 0; k < dict->items.size(); k += 2) {
       PyObject* name = dict->items[k]->object.get();
       if (!PyUnicode_CheckExact(name)) return break_at(BreakId::WouldRaise, "keywords must be strings");
       keywords.emplace_back(name, dict->items[k + 1]);
     }
   }
-  FRAMEJIT_TRY(args, x.unpack(pop(), true));
+  FRAMEJIT_TRY(args, unpack(x, pop(), true));
   Value* callable = pop_raw();
   Value* null = pop_raw();
   if (callable->kind == ValueKind::Null) std::swap(callable, null);
-  return push_or_break(x.call(callable, args, keywords));
+  return push_or_break(call(x, callable, args, keywords));
 }
 
 namespace {

@@ -2,7 +2,11 @@
 //
 // An instruction that raises a known exception (Break::raised) goes on in the handler that covers it, in its frame or
 // in a caller's. While one is being handled no region may end: what sys.exc_info() gives cannot be made again.
+#include "capture/attributes.h"
 #include "capture/builtins.h"
+#include "capture/calls.h"
+#include "capture/instances.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
@@ -34,12 +38,12 @@ Step SymbolicFrame::raise_op(const Instr& i) {
     return is_exception(*exception) ? raise(exception, BreakId::ExceptionHandling) : unsupported_handling(i);
   }
   if (i.arg == 2) pop();  // __cause__: reading it is a break
-  if (i.arg == 0) return x.handled ? raise(x.handled, BreakId::ExceptionHandling) : unsupported_handling(i);
+  if (i.arg == 0) return x.handled() ? raise(x.handled(), BreakId::ExceptionHandling) : unsupported_handling(i);
   Value* exception = pop();
   if (exception->is_constant() && PyType_Check(exception->object.get()) &&
       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(exception->object.get()),
                        reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
-    FRAMEJIT_TRY(made, x.call(exception, {}, {}));
+    FRAMEJIT_TRY(made, call(x, exception, {}, {}));
     exception = made;
   }
   if (!is_exception(*exception)) return unsupported_handling(i);
@@ -51,13 +55,13 @@ Step SymbolicFrame::handler_op(const Instr& i) {
     case Opcode::PushExcInfo: {
       Value* exception = pop();
       if (!is_exception(*exception)) return unsupported_handling(i);
-      push(x.handled ? x.handled : s.make(ValueKind::Null));
+      push(x.handled() ? x.handled() : s.make(ValueKind::Null));
       push(exception);
       x.set_handled(exception);
       return Flow::Next;
     }
     case Opcode::PopExcept: {
-      if (!x.handled) return unsupported_handling(i);
+      if (!x.handled()) return unsupported_handling(i);
       Value* before = pop_raw();
       x.set_handled(before->kind == ValueKind::Null ? nullptr : before);
       return Flow::Next;
@@ -78,7 +82,7 @@ Captured<bool> SymbolicFrame::catches(Value* wanted, PyTypeObject* raised) {
   if (wanted->kind == ValueKind::Tuple) {
     bool any = false;  // all are looked at: what is no exception raises
     for (Value* each : wanted->items) {
-      each = x.look(each);
+      each = look(x, each);
       if (each->kind == ValueKind::Tuple) return break_at(BreakId::ExceptionHandling, "nested tuples of exceptions");
       FRAMEJIT_TRY(is, catches(each, raised));
       any = any || is;
@@ -97,17 +101,17 @@ Step SymbolicFrame::with_op(const Instr& i) {
   static PyObject* const kExit = interned("__exit__");
   if (i.op == Opcode::BeforeWith) {
     Value* manager = pop();
-    FRAMEJIT_TRY(leave, x.special_method(manager, kExit));
-    FRAMEJIT_TRY(enter, x.special_method(manager, kEnter));
+    FRAMEJIT_TRY(leave, special_method(x, manager, kExit));
+    FRAMEJIT_TRY(enter, special_method(x, manager, kEnter));
     if (!leave || !enter)
       return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
     push(leave);
-    return push_or_break(x.call(enter, {}, {}));
+    return push_or_break(call(x, enter, {}, {}));
   }
   if (i.op == Opcode::LoadSpecial) {
     if (i.arg > 1) return suspended(i);
     Value* manager = pop();
-    FRAMEJIT_TRY(method, x.special_method(manager, i.arg == 0 ? kEnter : kExit));
+    FRAMEJIT_TRY(method, special_method(x, manager, i.arg == 0 ? kEnter : kExit));
     if (!method) return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
     push_callable(method, s.make(ValueKind::Null));
     return Flow::Next;
@@ -121,7 +125,7 @@ Step SymbolicFrame::with_op(const Instr& i) {
   Values args{type, exception, traceback};
   if (Value* self = py::kExitHasSelf ? peek(py::kExitAt - 1) : nullptr; self && self->kind != ValueKind::Null)
     args.insert(args.begin(), self);
-  return push_or_break(x.call(peek(py::kExitAt), args, {}));
+  return push_or_break(call(x, peek(py::kExitAt), args, {}));
 }
 
 }  // namespace framejit::capture

@@ -1,10 +1,20 @@
 // Iterators over known sequences: position and what they run over; each step is taken during capture.
+#include "capture/iterate.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "capture/executor.h"
+#include "capture/attributes.h"
+#include "capture/calls.h"
+#include "capture/containers.h"
+#include "capture/generators.h"
+#include "capture/instances.h"
+#include "capture/named_tuples.h"
+#include "capture/numbers.h"
+#include "capture/objects.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
+#include "capture/sets.h"
 
 namespace framejit::capture {
 
@@ -12,7 +22,7 @@ namespace {
 
 /// Keys that are deleted leave holes that an iterator sees even where the number of keys is the same again.
 Captured<Value*> start_dict(Executor& x, Value* it, Value* dict) {
-  FRAMEJIT_TRY(n, x.length(dict));
+  FRAMEJIT_TRY(n, length(x, dict));
   it->items = {dict, n};
   it->dim = graph::Dim(dict->position);
   return it;
@@ -34,15 +44,15 @@ bool dict_changed(const Value& it) {
   return static_cast<int64_t>(dict.items.size() / 2) != dim_of(*it.items[1]).value() || dict.position != it.dim.value();
 }
 
-Captured<Value*> Executor::iterate(Value* v) {
+Captured<Value*> iterate(Executor& x, Value* v) {
   int over = kOverSequence;
   switch (v->kind) {
     case ValueKind::Iterator:
       if (v->position != kView) return v;
       {
-        Value* it = session_.make(ValueKind::Iterator);
+        Value* it = x.session().make(ValueKind::Iterator);
         it->iterated = v->iterated;
-        return start_dict(*this, it, v->items[0]);
+        return start_dict(x, it, v->items[0]);
       }
     case ValueKind::Tuple:
     case ValueKind::List: break;
@@ -52,54 +62,55 @@ Captured<Value*> Executor::iterate(Value* v) {
       over = kOverRange;
       break;
     case ValueKind::Dict: {
-      Value* it = session_.make(ValueKind::Iterator);
+      Value* it = x.session().make(ValueKind::Iterator);
       it->iterated = kOverKeys;
-      return start_dict(*this, it, v);
+      return start_dict(x, it, v);
     }
     case ValueKind::Array: {
-      Frontend* frontend = frontend_of(*v);
+      Frontend* frontend = frontend_of(x, *v);
       if (!frontend) return break_at(BreakId::WouldRaise, "iteration over a number");
-      if (session_.graph().type(v->id).rank() == 0) return break_at(BreakId::WouldRaise, "iteration over a 0-d array");
-      FRAMEJIT_TRY(size, frontend->length(session_, v));
+      if (x.session().graph().type(v->id).rank() == 0)
+        return break_at(BreakId::WouldRaise, "iteration over a 0-d array");
+      FRAMEJIT_TRY(size, frontend->length(x.session(), v));
       if (size->is_array()) return break_at(BreakId::UnknownIterable, "as many rows as a mask has chosen");
-      if (size->is_constant() ? dim_of(*size).value() > kIteratedRows : shapes().hint(size->dim) > kIteratedRows)
+      if (size->is_constant() ? dim_of(*size).value() > kIteratedRows : x.shapes().hint(size->dim) > kIteratedRows)
         return break_at(BreakId::CapturedTooMuch, "the rows of an array");
-      if (!size->is_constant()) specialize(size);
+      if (!size->is_constant()) specialize(x, size);
       break;
     }
-    case ValueKind::Set: return iterate_set(v);
+    case ValueKind::Set: return iterate_set(x, v);
     case ValueKind::Object: {
-      FRAMEJIT_TRY(it, iterator_of(v));
+      FRAMEJIT_TRY(it, iterator_of(x, v));
       if (it) return it;
-      FRAMEJIT_TRY(tuple, as_tuple(v, interned("__iter__")));
-      return tuple ? iterate(tuple) : break_at(BreakId::UnknownIterable);
+      FRAMEJIT_TRY(tuple, as_tuple(x, v, interned("__iter__")));
+      return tuple ? iterate(x, tuple) : break_at(BreakId::UnknownIterable);
     }
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get())) break;
-      if (PyFrozenSet_CheckExact(v->object.get()) && is_plain(v->object.get())) return iterate_set(v);
+      if (PyFrozenSet_CheckExact(v->object.get()) && is_plain(v->object.get())) return iterate_set(x, v);
       if (PyType_Check(v->object.get())) {
-        FRAMEJIT_TRY(it, iterator_of(v));
+        FRAMEJIT_TRY(it, iterator_of(x, v));
         if (it) return it;
       }
       [[fallthrough]];
     default: return break_at(BreakId::UnknownIterable);
   }
-  Value* it = session_.make(ValueKind::Iterator);
+  Value* it = x.session().make(ValueKind::Iterator);
   it->iterated = over;
   it->items = {v};
   return it;
 }
 
 /// What an `__iter__` in Python gives; null where there is none.
-Captured<Value*> Executor::iterator_of(Value* v) {
-  FRAMEJIT_TRY(it, special(v, interned("__iter__"), {}));
+Captured<Value*> iterator_of(Executor& x, Value* v) {
+  FRAMEJIT_TRY(it, special(x, v, interned("__iter__"), {}));
   if (!it) return it;
-  it = look(it);
+  it = look(x, it);
   if (it->kind == ValueKind::Iterator && it->position != kView) return it;
   if (it->kind != ValueKind::Object) return break_at(BreakId::UnknownIterable);
   static PyObject* const kNext = interned("__next__");
   PyObject* next = type_attr(class_of(*it), kNext);
-  guard_lookup(it, next, kNext);
+  guard_lookup(x, it, next, kNext);
   return next ? Captured<Value*>(it) : break_at(BreakId::WouldRaise, "__iter__() gives no iterator");
 }
 
@@ -128,35 +139,35 @@ int64_t rounds_left(const Value* it) {
   }
 }
 
-Captured<Value*> Executor::next(Value* it) {
+Captured<Value*> next_item(Executor& x, Value* it) {
   if (it->kind == ValueKind::Object) {  // an iterator in Python
     static PyObject* const kNext = interned("__next__");
-    Captured<Value*> item = special(it, kNext, {});
+    Captured<Value*> item = special(x, it, kNext, {});
     if (item) return *item ? item : break_at(BreakId::UnknownIterable, "an iterator from outside");
     const Value* raised = item.error().raised;
     if (raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
       return static_cast<Value*>(nullptr);
     return item;
   }
-  session_.spend(8);
+  x.session().spend(8);
   auto end = [&]() -> Captured<Value*> {
-    move_to(session_, it, kExhausted);
+    move_to(x.session(), it, kExhausted);
     return static_cast<Value*>(nullptr);
   };
   if (it->position == kView) return break_at(BreakId::WouldRaise, "next() of a view");
   if (it->position == kExhausted) return static_cast<Value*>(nullptr);
-  if (it->iterated == kGenerator) return resume(it);
+  if (it->iterated == kGenerator) return resume_generator(x, it);
   const auto at = static_cast<std::size_t>(it->position);
   switch (static_cast<Iterated>(it->iterated)) {
     case kOverSequence: {
       Value* over = it->items[0];
       Value* item = nullptr;
       if (over->is_array()) {
-        Frontend* frontend = frontend_of(*over);
-        FRAMEJIT_TRY(size, frontend->length(session_, over));
-        Value* n = specialize(size);
+        Frontend* frontend = frontend_of(x, *over);
+        FRAMEJIT_TRY(size, frontend->length(x.session(), over));
+        Value* n = specialize(x, size);
         if (it->position >= dim_of(*n).value()) return end();
-        FRAMEJIT_TRY(row, frontend->get_item(session_, over, session_.integer(graph::Dim(it->position))));
+        FRAMEJIT_TRY(row, frontend->get_item(x.session(), over, x.session().integer(graph::Dim(it->position))));
         item = row;
       } else if (over->is_constant()) {
         if (it->position >= PyUnicode_GET_LENGTH(over->object.get())) return end();
@@ -165,13 +176,13 @@ Captured<Value*> Executor::next(Value* it) {
           PyErr_Clear();
           return break_at(BreakId::WouldRaise, "iteration over a str");
         }
-        item = session_.constant(letter.get());
+        item = x.session().constant(letter.get());
       } else {
-        FRAMEJIT_REQUIRE(open(over));  // a list may have grown since
+        FRAMEJIT_REQUIRE(open(x, over));  // a list may have grown since
         if (at >= over->items.size()) return end();
         item = over->items[at];
       }
-      move_to(session_, it, it->position + 1);
+      move_to(x.session(), it, it->position + 1);
       return item;
     }
     case kOverRange: {
@@ -180,48 +191,48 @@ Captured<Value*> Executor::next(Value* it) {
                     step = dim_of(*range->items[2]).value();
       const int64_t value = start + it->position * step;
       if (step > 0 ? value >= stop : value <= stop) return end();
-      move_to(session_, it, it->position + 1);
-      return session_.integer(graph::Dim(value));
+      move_to(x.session(), it, it->position + 1);
+      return x.session().integer(graph::Dim(value));
     }
     case kReversed: {
       Value* over = it->items[0];
       const int64_t size = dim_of(*it->items[1]).value();
       if (over->items.size() < static_cast<std::size_t>(size - it->position) || it->position >= size) return end();
       Value* item = over->items[static_cast<std::size_t>(size - 1 - it->position)];
-      move_to(session_, it, it->position + 1);
+      move_to(x.session(), it, it->position + 1);
       return item;
     }
     case kEnumerate: {
-      FRAMEJIT_TRY(item, next(it->items[0]));
+      FRAMEJIT_TRY(item, next_item(x, it->items[0]));
       if (!item) return static_cast<Value*>(nullptr);
-      FRAMEJIT_TRY(count, number_binary(0, it->items[1], session_.integer(graph::Dim(it->position))));
-      move_to(session_, it, it->position + 1);
-      return session_.tuple({count, item});
+      FRAMEJIT_TRY(count, number_binary(x, 0, it->items[1], x.session().integer(graph::Dim(it->position))));
+      move_to(x.session(), it, it->position + 1);
+      return x.session().tuple({count, item});
     }
     case kZip: {
       Values items;
       for (Value* inner : it->items) {
-        FRAMEJIT_TRY(item, next(inner));
+        FRAMEJIT_TRY(item, next_item(x, inner));
         if (!item) return static_cast<Value*>(nullptr);
         items.push_back(item);
       }
       if (items.empty()) return static_cast<Value*>(nullptr);
-      return session_.tuple(std::move(items));
+      return x.session().tuple(std::move(items));
     }
     case kMap: {
       Values args;
       for (std::size_t i = 1; i < it->items.size(); ++i) {
-        FRAMEJIT_TRY(item, next(it->items[i]));
+        FRAMEJIT_TRY(item, next_item(x, it->items[i]));
         if (!item) return static_cast<Value*>(nullptr);
         args.push_back(item);
       }
-      return call(it->items[0], args, {});
+      return call(x, it->items[0], args, {});
     }
     case kOverSet: {
       if (static_cast<int64_t>(it->items[0]->items.size()) != dim_of(*it->items[2]).value())
         return break_at(BreakId::WouldRaise, "set changed during iteration");
       if (at >= it->items[1]->items.size()) return end();
-      move_to(session_, it, it->position + 1);
+      move_to(x.session(), it, it->position + 1);
       return it->items[1]->items[at];
     }
     case kGenerator: break;
@@ -229,14 +240,14 @@ Captured<Value*> Executor::next(Value* it) {
     case kOverValues:
     case kOverItems: {
       Value* dict = it->items[0];
-      FRAMEJIT_REQUIRE(open(dict));
+      FRAMEJIT_REQUIRE(open(x, dict));
       if (dict_changed(*it)) return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
       if (2 * at >= dict->items.size()) return end();
-      Value* key = literal(dict->items[2 * at]->object.get());
+      Value* key = literal(x, dict->items[2 * at]->object.get());
       Value* value = dict->items[2 * at + 1];
-      move_to(session_, it, it->position + 1);
+      move_to(x.session(), it, it->position + 1);
       if (it->iterated == kOverKeys) return key;
-      return it->iterated == kOverValues ? value : session_.tuple({key, value});
+      return it->iterated == kOverValues ? value : x.session().tuple({key, value});
     }
   }
   return break_at(BreakId::UnknownIterable);

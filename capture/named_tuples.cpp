@@ -2,7 +2,14 @@
 //
 // Such an Object holds its tuple's items in `items`, as a Tuple does. What its class does not define itself is done on
 // an exact tuple of these, made for the occasion: no operation of a tuple gives back a tuple of a subclass.
+#include "capture/named_tuples.h"
+
+#include "capture/attributes.h"
 #include "capture/builtins.h"
+#include "capture/calls.h"
+#include "capture/containers.h"
+#include "capture/instances.h"
+#include "capture/objects.h"
 #include "capture/py/instance.h"
 
 namespace framejit::capture {
@@ -30,67 +37,67 @@ PyObject* tuple_new() {
   return found;
 }
 
-Captured<Value*> Executor::as_tuple(Value* v, PyObject* method) {
+Captured<Value*> as_tuple(Executor& x, Value* v, PyObject* method) {
   if (!is_tuple_instance(*v)) return static_cast<Value*>(nullptr);
   PyObject* raw = type_attr(class_of(*v), method);
   if (raw != type_attr(&PyTuple_Type, method)) return static_cast<Value*>(nullptr);
-  guard_lookup(v, raw, method);
-  FRAMEJIT_REQUIRE(open(v));
-  return session_.tuple(v->items);
+  guard_lookup(x, v, raw, method);
+  FRAMEJIT_REQUIRE(open(x, v));
+  return x.session().tuple(v->items);
 }
 
-Captured<Value*> Executor::make_tuple_instance(const Values& args) {
-  Value* cls = look(args[0]);
+Captured<Value*> make_tuple_instance(Executor& x, const Values& args) {
+  Value* cls = look(x, args[0]);
   auto* type = reinterpret_cast<PyTypeObject*>(cls->is_constant() ? cls->object.get() : nullptr);
   if (args.size() > 2 || !type || !PyType_Check(cls->object.get()) || (type != &PyTuple_Type && !is_tuple_class(type)))
     return break_at(BreakId::UnknownCallable, "'tuple.__new__'");
   Values items;
   if (args.size() == 2) {
-    FRAMEJIT_TRY(unpacked, unpack(look(args[1]), true));
+    FRAMEJIT_TRY(unpacked, unpack(x, look(x, args[1]), true));
     items = std::move(unpacked);
   }
   if (type == &PyTuple_Type) {
-    Value* given = args.size() == 2 ? look(args[1]) : nullptr;
-    return given && given->kind == ValueKind::Tuple ? given : session_.tuple(std::move(items));
+    Value* given = args.size() == 2 ? look(x, args[1]) : nullptr;
+    return given && given->kind == ValueKind::Tuple ? given : x.session().tuple(std::move(items));
   }
-  Value* made = session_.make(ValueKind::Object);
+  Value* made = x.session().make(ValueKind::Object);
   made->object = Ref<>::share(cls->object.get());
   made->items = std::move(items);
   return made;
 }
 
 // As type.__call__ does.
-Captured<Value*> Executor::construct_tuple(PyTypeObject* type, const Values& args, const Keywords& keywords) {
+Captured<Value*> construct_tuple(Executor& x, PyTypeObject* type, const Values& args, const Keywords& keywords) {
   static PyObject* const kNew = interned("__new__");
   static PyObject* const kInit = interned("__init__");
   const Unexpected<Break> unknown = break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "'");
-  Value* cls = session_.constant(reinterpret_cast<PyObject*>(type));
+  Value* cls = x.session().constant(reinterpret_cast<PyObject*>(type));
   Value of;  // an instance, to guard what is looked up on its class
   of.kind = ValueKind::Object;
   of.object = cls->object;
   Values all{cls};
   all.insert(all.end(), args.begin(), args.end());
   PyObject* raw = type_attr(type, kNew);
-  guard_lookup(&of, raw, kNew);
+  guard_lookup(x, &of, raw, kNew);
   Captured<Value*> made = unknown;
   if (raw == tuple_new() && keywords.empty()) {
-    made = make_tuple_instance(all);
+    made = make_tuple_instance(x, all);
   } else if (raw && Py_IS_TYPE(raw, &PyStaticMethod_Type)) {
     const Ref<> function = Ref<>::steal(PyObject_GetAttrString(raw, "__func__"));
     if (function && PyFunction_Check(function.get()))
-      made = call_function(function_at(function.get(), std::string(type->tp_name) + ".__new__"), all, keywords);
+      made = call_function(x, function_at(x, function.get(), std::string(type->tp_name) + ".__new__"), all, keywords);
     else if (!function) PyErr_Clear();
   }
   FRAMEJIT_TRY(result, std::move(made));
-  result = look(result);
-  if (type_of(result) != reinterpret_cast<PyObject*>(type)) return unknown;
+  result = look(x, result);
+  if (type_of(x, result) != reinterpret_cast<PyObject*>(type)) return unknown;
   PyObject* init = type_attr(type, kInit);
-  guard_lookup(&of, init, kInit);
+  guard_lookup(x, &of, init, kInit);
   if (init == type_attr(&PyBaseObject_Type, kInit)) return result;
   if (!init || !PyFunction_Check(init)) return unknown;
   all[0] = result;
-  FRAMEJIT_TRY(answer, call_function(function_at(init, std::string(type->tp_name) + ".__init__"), all, keywords));
-  if (!look(answer)->is_none()) return break_at(BreakId::WouldRaise, "__init__() that returns something");
+  FRAMEJIT_TRY(answer, call_function(x, function_at(x, init, std::string(type->tp_name) + ".__init__"), all, keywords));
+  if (!look(x, answer)->is_none()) return break_at(BreakId::WouldRaise, "__init__() that returns something");
   return result;
 }
 
@@ -118,12 +125,13 @@ Py_ssize_t field_index(PyObject* raw) {
 
 }  // namespace
 
-Captured<Value*> Executor::field_of(Value* v, PyObject* descriptor) {
+Captured<Value*> field_of(Executor& x, Value* v, PyObject* descriptor) {
   const Py_ssize_t index = is_tuple_instance(*v) ? field_index(descriptor) : -1;
   if (index < 0) return static_cast<Value*>(nullptr);
-  FRAMEJIT_REQUIRE(open(v));
-  if (static_cast<std::size_t>(index) >= v->items.size()) return raises(PyExc_IndexError, "tuple index out of range");
-  return look(v->items[static_cast<std::size_t>(index)]);
+  FRAMEJIT_REQUIRE(open(x, v));
+  if (static_cast<std::size_t>(index) >= v->items.size())
+    return raises(x, PyExc_IndexError, "tuple index out of range");
+  return look(x, v->items[static_cast<std::size_t>(index)]);
 }
 
 }  // namespace framejit::capture

@@ -4,15 +4,25 @@
 // Python float operations never warn. The nodes made here may still set a floating-point flag (overflow of a product):
 // the region then gives its place to the bytecode, which is slower but right. What raises in Python (division by zero,
 // int to float overflow) is excluded by a guard or is a Break.
+#include "capture/numbers.h"
+
 #include <cstring>
 
-#include "capture/executor.h"
+#include "capture/instances.h"
+#include "capture/objects.h"
+#include "capture/operators.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
 
 namespace {
+
+Captured<graph::ValueId> i64(Executor& x, Value* v);
+Captured<Value*> runtime_int_binary(Executor& x, int op, Value* left, Value* right);
+Captured<bool> expect_within(Executor& x, Value* v, int64_t bound);
+Captured<Value*> int_binary(Executor& x, int nb, const graph::Dim& l, const graph::Dim& r);
+Captured<Value*> compare_ids(Executor& x, int op, graph::ValueId a, graph::ValueId b);
 
 constexpr int64_t kExactFloat = int64_t{1} << 53;  // ints up to here are floats without rounding
 constexpr int64_t kFactor = int64_t{1} << 31;      // symbolic factors below this do not overflow
@@ -80,8 +90,8 @@ graph::Dim dim_of(const Value& v) {
   return graph::Dim(static_cast<int64_t>(PyLong_AsLongLongAndOverflow(v.object.get(), &overflow)));
 }
 
-Captured<graph::ValueId> Executor::f64(Value* v) {
-  graph::GraphBuilder& b = session_.builder();
+Captured<graph::ValueId> f64(Executor& x, Value* v) {
+  graph::GraphBuilder& b = x.session().builder();
   if (v->is_array() && v->wrap == Wrap::PyFloat) return v->id;
   if (v->is_constant()) {
     PyObject* o = v->object.get();
@@ -96,13 +106,13 @@ Captured<graph::ValueId> Executor::f64(Value* v) {
     }
   }
   if (is_runtime_int(*v)) {
-    FRAMEJIT_REQUIRE(expect_within(v, kExactFloat));
+    FRAMEJIT_REQUIRE(expect_within(x, v, kExactFloat));
     graph::BuildResult cast = b.cast(v->id, graph::DType::F64);
     if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
     return *cast;
   }
   if (v->kind == ValueKind::Int) {
-    graph::ShapeEnv& env = shapes();
+    graph::ShapeEnv& env = x.shapes();
     if (!env.holds(graph::Relation::Le, v->dim, graph::Dim(kExactFloat)) ||
         !env.holds(graph::Relation::Le, graph::Dim(-kExactFloat), v->dim))
       return break_at(BreakId::ScalarOverflow, "int beyond 2**53 as float");
@@ -113,23 +123,23 @@ Captured<graph::ValueId> Executor::f64(Value* v) {
   return break_at(BreakId::UnsupportedArgument, "a value that is not a Python number");
 }
 
-Captured<Value*> Executor::to_float(Value* v) {
+Captured<Value*> to_float(Executor& x, Value* v) {
   if (is_float_like(*v)) return v;
   if (v->is_constant()) {
     Ref<> f = is_plain(v->object.get()) ? Ref<>::steal(PyNumber_Float(v->object.get())) : Ref<>();
-    if (!f) return PyErr_Occurred() ? raises_current("float()") : break_at(BreakId::WouldRaise, "float()");
-    return session_.constant(f.get());
+    if (!f) return PyErr_Occurred() ? raises_current(x, "float()") : break_at(BreakId::WouldRaise, "float()");
+    return x.session().constant(f.get());
   }
-  FRAMEJIT_TRY(id, f64(v));
-  return session_.array(id, Wrap::PyFloat);
+  FRAMEJIT_TRY(id, f64(x, v));
+  return x.session().array(id, Wrap::PyFloat);
 }
 
-Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
+Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
   const int op = nb % 13;  // Python numbers are immutable: in place is the same
-  if (left->is_constant() && right->is_constant()) return fold(nb, left->object.get(), right->object.get());
+  if (left->is_constant() && right->is_constant()) return fold(x, nb, left->object.get(), right->object.get());
   if (is_int_like(*left) && is_int_like(*right)) {
     if (!fits_int64(*left) || !fits_int64(*right)) return break_at(BreakId::ScalarOverflow);
-    if (op != kTrueDivide) return int_binary(nb, dim_of(*left), dim_of(*right));
+    if (op != kTrueDivide) return int_binary(x, nb, dim_of(*left), dim_of(*right));
   }
   const bool usable = [&] {
     for (Value* v : {left, right})
@@ -144,14 +154,14 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
     if (op == kTrueDivide) {
       // Division by zero raises in Python.
       if (right->kind == ValueKind::Int) {
-        if (shapes().holds(graph::Relation::Eq, right->dim, graph::Dim(0))) return divides_by_zero();
+        if (x.shapes().holds(graph::Relation::Eq, right->dim, graph::Dim(0))) return divides_by_zero(x);
       } else {
-        Value* divisor = specialize(right);
+        Value* divisor = specialize(x, right);
         if (!divisor)
           return break_at(BreakId::UnsupportedArgument, "division by a float that is known only at run time");
-        if (PyObject_IsTrue(divisor->object.get()) != 1) return divides_by_zero();
+        if (PyObject_IsTrue(divisor->object.get()) != 1) return divides_by_zero(x);
         right = divisor;
-        if (left->is_constant()) return fold(nb, left->object.get(), right->object.get());
+        if (left->is_constant()) return fold(x, nb, left->object.get(), right->object.get());
       }
       // int / int is rounded once: exact only where both are floats exactly, which f64() guards for Dims.
       for (Value* v : {left, right})
@@ -159,80 +169,82 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
             (dim_of(*v).value() > kExactFloat || dim_of(*v).value() < -kExactFloat))
           return break_at(BreakId::ScalarOverflow);
     }
-    FRAMEJIT_TRY(a, f64(left));
-    FRAMEJIT_TRY(b, f64(right));
+    FRAMEJIT_TRY(a, f64(x, left));
+    FRAMEJIT_TRY(b, f64(x, right));
     const graph::ValueId operands[] = {a, b};
-    graph::BuildResult made = session_.builder().elementwise(node, operands);
+    graph::BuildResult made = x.session().builder().elementwise(node, operands);
     if (!made) return break_at(BreakId::WouldRaise, made.error().message);
-    return session_.array(*made, Wrap::PyFloat);
+    return x.session().array(*made, Wrap::PyFloat);
   }
   if (is_integer(*left) && is_integer(*right)) {
-    Captured<Value*> whole = runtime_int_binary(op, left, right);
+    Captured<Value*> whole = runtime_int_binary(x, op, left, right);
     if (whole || whole.error().id != BreakId::UnsupportedArgument) return whole;
   }
   // Everything else needs the values: **, //, % and the bit operations.
-  Value* l = specialize(left);
-  Value* r = l ? specialize(right) : nullptr;
-  if (l && r) return fold(nb, l->object.get(), r->object.get());
+  Value* l = specialize(x, left);
+  Value* r = l ? specialize(x, right) : nullptr;
+  if (l && r) return fold(x, nb, l->object.get(), r->object.get());
   return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");
 }
 
 // Neumaier's summation, as sum() of CPython has it: what the additions of floats lose is added at the end.
-Captured<Value*> Executor::compensated_sum(const Values& items, Value* start) {
-  graph::GraphBuilder& b = session_.builder();
+Captured<Value*> compensated_sum(Executor& x, const Values& items, Value* start) {
+  graph::GraphBuilder& b = x.session().builder();
   const auto apply = [&b](graph::Op op, std::initializer_list<graph::ValueId> operands) {
     return *b.elementwise(op, std::vector<graph::ValueId>(operands));  // of 0-d float64: never refused
   };
   const auto is_whole = [](const Value& v) { return is_int_like(v) || is_runtime_int(v); };
   const graph::ValueId zero = b.constant(graph::DType::F64, {});
-  Value* total = look(start);
+  Value* total = look(x, start);
   graph::ValueId lost = graph::kNoValue;
   for (Value* item : items) {
-    item = look(item);
+    item = look(x, item);
     if (!is_float_like(*item) && !is_whole(*item)) return static_cast<Value*>(nullptr);
     if (!is_float_like(*total) && !is_whole(*total)) return static_cast<Value*>(nullptr);
     if (!is_float_like(*total) || (!is_float_like(*item) && !py::kSumCompensatesAll)) {
-      FRAMEJIT_TRY(sum, number_binary(kAdd, total, item));
+      FRAMEJIT_TRY(sum, number_binary(x, kAdd, total, item));
       total = sum;
       continue;
     }
-    FRAMEJIT_TRY(high, f64(total));
-    FRAMEJIT_TRY(x, f64(item));
-    const graph::ValueId sum = apply(graph::Op::Add, {high, x});
+    FRAMEJIT_TRY(high, f64(x, total));
+    FRAMEJIT_TRY(added, f64(x, item));
+    const graph::ValueId sum = apply(graph::Op::Add, {high, added});
     const graph::ValueId larger =
-        apply(graph::Op::GreaterEqual, {apply(graph::Op::Absolute, {high}), apply(graph::Op::Absolute, {x})});
-    const graph::ValueId of_high = apply(graph::Op::Add, {apply(graph::Op::Subtract, {high, sum}), x});
-    const graph::ValueId of_item = apply(graph::Op::Add, {apply(graph::Op::Subtract, {x, sum}), high});
+        apply(graph::Op::GreaterEqual, {apply(graph::Op::Absolute, {high}), apply(graph::Op::Absolute, {added})});
+    const graph::ValueId of_high = apply(graph::Op::Add, {apply(graph::Op::Subtract, {high, sum}), added});
+    const graph::ValueId of_item = apply(graph::Op::Add, {apply(graph::Op::Subtract, {added, sum}), high});
     const graph::ValueId now = apply(graph::Op::Where, {larger, of_high, of_item});
     lost = apply(graph::Op::Add, {lost == graph::kNoValue ? zero : lost, now});
-    total = session_.array(sum, Wrap::PyFloat);
+    total = x.session().array(sum, Wrap::PyFloat);
   }
   if (lost == graph::kNoValue) return total;
   // The sign of a zero stays, and no infinity becomes a NaN.
-  FRAMEJIT_TRY(high, f64(total));
+  FRAMEJIT_TRY(high, f64(x, total));
   const graph::ValueId counts =
       apply(graph::Op::LogicalAnd, {apply(graph::Op::NotEqual, {lost, zero}), apply(graph::Op::IsFinite, {lost})});
-  return session_.array(apply(graph::Op::Where, {counts, apply(graph::Op::Add, {high, lost}), high}), Wrap::PyFloat);
+  return x.session().array(apply(graph::Op::Where, {counts, apply(graph::Op::Add, {high, lost}), high}), Wrap::PyFloat);
 }
 
-Captured<graph::ValueId> Executor::i64(Value* v) {
+namespace {
+
+Captured<graph::ValueId> i64(Executor& x, Value* v) {
   if (v->is_array()) return v->id;
   if (!fits_int64(*v)) return break_at(BreakId::ScalarOverflow);
-  graph::GraphBuilder& b = session_.builder();
+  graph::GraphBuilder& b = x.session().builder();
   if (v->kind == ValueKind::Int) return b.dim_value(v->dim);
   return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(dim_of(*v).value()), 0});
 }
 
 /// The run ends for the interpreter where the number is beyond the bound.
-Captured<bool> Executor::expect_within(Value* v, int64_t bound) {
+Captured<bool> expect_within(Executor& x, Value* v, int64_t bound) {
   if (!v->is_array()) {
     const graph::Dim d = dim_of(*v);
     const bool within = d.is_const() ? d.value() <= bound && d.value() >= -bound
-                                     : shapes().holds(graph::Relation::Le, d, graph::Dim(bound)) &&
-                                           shapes().holds(graph::Relation::Le, graph::Dim(-bound), d);
+                                     : x.shapes().holds(graph::Relation::Le, d, graph::Dim(bound)) &&
+                                           x.shapes().holds(graph::Relation::Le, graph::Dim(-bound), d);
     return within ? Captured<bool>(true) : break_at(BreakId::ScalarOverflow);
   }
-  graph::GraphBuilder& b = session_.builder();
+  graph::GraphBuilder& b = x.session().builder();
   for (const bool above : {true, false}) {
     const graph::ValueId limit =
         b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(above ? bound : -bound), 0});
@@ -244,13 +256,15 @@ Captured<bool> Executor::expect_within(Value* v, int64_t bound) {
   return true;
 }
 
-Captured<Value*> Executor::truncated(graph::ValueId v) {
-  graph::GraphBuilder& b = session_.builder();
+}  // namespace
+
+Captured<Value*> truncated(Executor& x, graph::ValueId v) {
+  graph::GraphBuilder& b = x.session().builder();
   const auto failed = [](const graph::BuildResult& made) {
     return break_at(BreakId::WouldRaise, made.error().message);
   };
   graph::BuildResult number = v;
-  if (session_.graph().type(v).dtype != graph::DType::F64) number = b.cast(v, graph::DType::F64);
+  if (x.session().graph().type(v).dtype != graph::DType::F64) number = b.cast(v, graph::DType::F64);
   if (!number) return failed(number);
   // A NaN is not within either.
   const graph::ValueId size[] = {*number};
@@ -262,10 +276,12 @@ Captured<Value*> Executor::truncated(graph::ValueId v) {
   b.expect(*within);
   graph::BuildResult whole = b.cast(*number, graph::DType::I64);
   if (!whole) return failed(whole);
-  return session_.array(*whole, Wrap::PyInt);
+  return x.session().array(*whole, Wrap::PyInt);
 }
 
-Captured<Value*> Executor::runtime_int_binary(int op, Value* left, Value* right) {
+namespace {
+
+Captured<Value*> runtime_int_binary(Executor& x, int op, Value* left, Value* right) {
   graph::Op node;
   int64_t bound;
   switch (op) {
@@ -284,17 +300,17 @@ Captured<Value*> Executor::runtime_int_binary(int op, Value* left, Value* right)
   graph::ValueId operands[2];
   for (int k : {0, 1}) {
     Value* v = k == 0 ? left : right;
-    FRAMEJIT_REQUIRE(expect_within(v, bound));
-    FRAMEJIT_TRY(id, i64(v));
+    FRAMEJIT_REQUIRE(expect_within(x, v, bound));
+    FRAMEJIT_TRY(id, i64(x, v));
     operands[k] = id;
   }
-  graph::BuildResult made = session_.builder().elementwise(node, operands);
+  graph::BuildResult made = x.session().builder().elementwise(node, operands);
   if (!made) return break_at(BreakId::WouldRaise, made.error().message);
-  return session_.array(*made, Wrap::PyInt);
+  return x.session().array(*made, Wrap::PyInt);
 }
 
-Captured<Value*> Executor::int_binary(int nb, const graph::Dim& l, const graph::Dim& r) {
-  graph::ShapeEnv& env = shapes();
+Captured<Value*> int_binary(Executor& x, int nb, const graph::Dim& l, const graph::Dim& r) {
+  graph::ShapeEnv& env = x.shapes();
   auto within = [&](const graph::Dim& d, int64_t bound) {
     if (d.is_const()) return d.value() <= bound && d.value() >= -bound;
     return env.holds(graph::Relation::Le, d, graph::Dim(bound)) &&
@@ -305,54 +321,56 @@ Captured<Value*> Executor::int_binary(int nb, const graph::Dim& l, const graph::
     case kAdd:
     case kSubtract:
       if (!within(l, kTerm) || !within(r, kTerm)) return break_at(BreakId::ScalarOverflow);
-      return session_.integer(op == kAdd ? l + r : l - r);
+      return x.session().integer(op == kAdd ? l + r : l - r);
     case kMultiply:
       if (!within(l, kFactor) || !within(r, kFactor)) return break_at(BreakId::ScalarOverflow);
-      return session_.integer(l * r);
+      return x.session().integer(l * r);
     case kFloorDivide:
     case kRemainder: {
-      if (env.holds(graph::Relation::Eq, r, graph::Dim(0))) return divides_by_zero();
+      if (env.holds(graph::Relation::Eq, r, graph::Dim(0))) return divides_by_zero(x);
       // One sign of the divisor, so that the rounding is one formula.
       if (!env.holds(graph::Relation::Lt, graph::Dim(0), r) || !within(l, kTerm)) break;
       const graph::Dim quotient = floordiv(l, r);
-      return session_.integer(op == kFloorDivide ? quotient : l - r * quotient);
+      return x.session().integer(op == kFloorDivide ? quotient : l - r * quotient);
     }
     default: break;
   }
-  Value* a = session_.integer(graph::Dim(env.specialize(l)));
-  Value* b = session_.integer(graph::Dim(env.specialize(r)));
-  return fold(nb, a->object.get(), b->object.get());
+  Value* a = x.session().integer(graph::Dim(env.specialize(l)));
+  Value* b = x.session().integer(graph::Dim(env.specialize(r)));
+  return fold(x, nb, a->object.get(), b->object.get());
 }
 
-Captured<Value*> Executor::number_unary(Unary op, Value* v) {
+}  // namespace
+
+Captured<Value*> number_unary(Executor& x, Unary op, Value* v) {
   if (v->is_constant()) {
     PyObject* o = v->object.get();
     if (op == Unary::Invert && PyBool_Check(o)) return break_at(BreakId::UnsupportedArgument, "~ of a bool");
     Ref<> result = Ref<>::steal(op == Unary::Positive   ? PyNumber_Positive(o)
                                 : op == Unary::Negative ? PyNumber_Negative(o)
                                                         : PyNumber_Invert(o));
-    if (!result) return raises_current("unary operator");
-    return session_.constant(result.get());
+    if (!result) return raises_current(x, "unary operator");
+    return x.session().constant(result.get());
   }
   if (v->kind == ValueKind::Int) {
     if (op == Unary::Positive) return v;
-    FRAMEJIT_TRY(negative, int_binary(kSubtract, graph::Dim(op == Unary::Negative ? 0 : -1), v->dim));
+    FRAMEJIT_TRY(negative, int_binary(x, kSubtract, graph::Dim(op == Unary::Negative ? 0 : -1), v->dim));
     return negative;
   }
   if (v->wrap == Wrap::PyFloat && op == Unary::Positive) return v;
   if (v->wrap == Wrap::PyFloat && op == Unary::Negative) {
     const graph::ValueId operands[] = {v->id};
-    graph::BuildResult made = session_.builder().elementwise(graph::Op::Negative, operands);
-    if (made) return session_.array(*made, Wrap::PyFloat);
+    graph::BuildResult made = x.session().builder().elementwise(graph::Op::Negative, operands);
+    if (made) return x.session().array(*made, Wrap::PyFloat);
   }
   return break_at(BreakId::UnsupportedArgument, "unary operator on a number that is known only at run time");
 }
 
-Captured<Value*> Executor::number_compare(int op, Value* left, Value* right) {
+Captured<Value*> number_compare(Executor& x, int op, Value* left, Value* right) {
   // A float that was passed in is compared to decide something: its value is guarded while it does not vary.
   if (is_runtime(*left) || is_runtime(*right)) {
-    Value* l = specialize(left);
-    Value* r = l ? specialize(right) : nullptr;
+    Value* l = specialize(x, left);
+    Value* r = l ? specialize(x, right) : nullptr;
     if (l && r) {
       left = l;
       right = r;
@@ -360,44 +378,48 @@ Captured<Value*> Executor::number_compare(int op, Value* left, Value* right) {
   }
   if (left->is_constant() && right->is_constant()) {
     Ref<> result = Ref<>::steal(PyObject_RichCompare(left->object.get(), right->object.get(), op));
-    if (!result) return raises_current("comparison");
-    return session_.constant(result.get());
+    if (!result) return raises_current(x, "comparison");
+    return x.session().constant(result.get());
   }
   if (is_int_like(*left) && is_int_like(*right)) {
     if (!fits_int64(*left) || !fits_int64(*right)) return break_at(BreakId::ScalarOverflow);
     const graph::Dim l = dim_of(*left), r = dim_of(*right);
-    graph::ShapeEnv& env = shapes();
+    graph::ShapeEnv& env = x.shapes();
     switch (op) {
-      case Py_EQ: return boolean(env.holds(graph::Relation::Eq, l, r));
-      case Py_NE: return boolean(env.holds(graph::Relation::Ne, l, r));
-      case Py_LT: return boolean(env.holds(graph::Relation::Lt, l, r));
-      case Py_LE: return boolean(env.holds(graph::Relation::Le, l, r));
-      case Py_GT: return boolean(env.holds(graph::Relation::Lt, r, l));
-      default: return boolean(env.holds(graph::Relation::Le, r, l));
+      case Py_EQ: return x.boolean(env.holds(graph::Relation::Eq, l, r));
+      case Py_NE: return x.boolean(env.holds(graph::Relation::Ne, l, r));
+      case Py_LT: return x.boolean(env.holds(graph::Relation::Lt, l, r));
+      case Py_LE: return x.boolean(env.holds(graph::Relation::Le, l, r));
+      case Py_GT: return x.boolean(env.holds(graph::Relation::Lt, r, l));
+      default: return x.boolean(env.holds(graph::Relation::Le, r, l));
     }
   }
   if (is_integer(*left) && is_integer(*right)) {
-    FRAMEJIT_TRY(a, i64(left));
-    FRAMEJIT_TRY(b, i64(right));
-    return compare_ids(op, a, b);
+    FRAMEJIT_TRY(a, i64(x, left));
+    FRAMEJIT_TRY(b, i64(x, right));
+    return compare_ids(x, op, a, b);
   }
   // Python compares int and float by value, without rounding: only ints that are floats exactly become nodes.
   for (Value* v : {left, right})
     if (is_int_like(*v) && v->is_constant() &&
         (!fits_int64(*v) || dim_of(*v).value() > kExactFloat || dim_of(*v).value() < -kExactFloat))
       return break_at(BreakId::ScalarOverflow);
-  FRAMEJIT_TRY(a, f64(left));
-  FRAMEJIT_TRY(b, f64(right));
-  return compare_ids(op, a, b);
+  FRAMEJIT_TRY(a, f64(x, left));
+  FRAMEJIT_TRY(b, f64(x, right));
+  return compare_ids(x, op, a, b);
 }
 
-Captured<Value*> Executor::compare_ids(int op, graph::ValueId a, graph::ValueId b) {
+namespace {
+
+Captured<Value*> compare_ids(Executor& x, int op, graph::ValueId a, graph::ValueId b) {
   static constexpr graph::Op kOps[] = {graph::Op::Less,     graph::Op::LessEqual, graph::Op::Equal,
                                        graph::Op::NotEqual, graph::Op::Greater,   graph::Op::GreaterEqual};
   const graph::ValueId operands[] = {a, b};
-  graph::BuildResult made = session_.builder().elementwise(kOps[op], operands);
+  graph::BuildResult made = x.session().builder().elementwise(kOps[op], operands);
   if (!made) return break_at(BreakId::WouldRaise, made.error().message);
-  return session_.array(*made, Wrap::PyBool);
+  return x.session().array(*made, Wrap::PyBool);
 }
+
+}  // namespace
 
 }  // namespace framejit::capture

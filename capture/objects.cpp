@@ -1,8 +1,13 @@
 // How existing objects become Values: what is guarded when an object is looked at, and one Value for each mutable
 // object.
+#include "capture/objects.h"
+
 #include <algorithm>
 
-#include "capture/executor.h"
+#include "capture/attributes.h"
+#include "capture/containers.h"
+#include "capture/instances.h"
+#include "capture/named_tuples.h"
 #include "capture/py/drops.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
@@ -12,6 +17,8 @@
 namespace framejit::capture {
 
 namespace {
+
+Value* wrap_container(Executor& x, PyObject* o, SourceRef source);
 
 constexpr Py_ssize_t kContainerLimit = 2000;  // items of an existing list or dict that are worth looking at
 constexpr int kNestingLimit = 32;
@@ -67,140 +74,121 @@ bool is_fixed(PyObject* o) {
 
 }  // namespace
 
-Executor::Executor(Session& session, const CaptureOptions& options)
-    : limits(options), session_(session), options_(options), effects_(session) {}
-
-void Executor::guard(GuardKind kind, const SourceRef& source, PyObject* object, PyObject* key, int64_t number) {
+void guard(Executor& x, GuardKind kind, const SourceRef& source, PyObject* object, PyObject* key, int64_t number) {
   Guard g{};
   g.kind = kind;
   g.source = source;
   g.object = Ref<>::share(object);
   g.key = Ref<>::share(key);
   g.number = number;
-  session_.add_guard(std::move(g));
-}
-
-Value* Executor::str(const std::string& text) {
-  Ref<> object = Ref<>::steal(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
-  if (!object) PyErr_Clear();
-  FRAMEJIT_CHECK(object, "no memory for a str");
-  return session_.constant(object.get());
+  x.session().add_guard(std::move(g));
 }
 
 // An item that is found costs a third of an instruction, one that is guarded almost as much as one.
-Value* Executor::lazy(PyObject* object, SourceRef source) {
-  session_.spend(8);
-  Value* v = session_.make(ValueKind::Lazy);
+Value* lazy(Executor& x, PyObject* object, SourceRef source) {
+  x.session().spend(8);
+  Value* v = x.session().make(ValueKind::Lazy);
   v->object = Ref<>::share(object);
   v->source = std::move(source);
   return v;
 }
 
-Value* Executor::look(Value* v) {
+Value* look(Executor& x, Value* v) {
   if (!v || v->kind != ValueKind::Lazy) return v;
   if (v->items.empty()) {
-    session_.spend(24);
-    v->items.push_back(wrap(v->object.get(), v->source));
-    session_.learn([v] { v->items.clear(); });
+    x.session().spend(24);
+    v->items.push_back(wrap(x, v->object.get(), v->source));
+    x.session().learn([v] { v->items.clear(); });
   }
   return v->items[0];
 }
 
-Value* Executor::literal(PyObject* object) {
+Value* literal(Executor& x, PyObject* object) {
   if (PySlice_Check(object)) {  // 3.14 has constants of slices
     const auto* slice = reinterpret_cast<PySliceObject*>(object);
-    Value* v = session_.make(ValueKind::Slice);
-    v->items = {literal(slice->start), literal(slice->stop), literal(slice->step)};
+    Value* v = x.session().make(ValueKind::Slice);
+    v->items = {literal(x, slice->start), literal(x, slice->stop), literal(x, slice->step)};
     return v;
   }
-  if (!PyTuple_CheckExact(object)) return session_.constant(object);
+  if (!PyTuple_CheckExact(object)) return x.session().constant(object);
   Values items;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(literal(PyTuple_GET_ITEM(object, i)));
-  Value* v = session_.tuple(std::move(items));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(literal(x, PyTuple_GET_ITEM(object, i)));
+  Value* v = x.session().tuple(std::move(items));
   v->object = Ref<>::share(object);
   return v;
 }
 
-Value* Executor::fresh(PyObject* object) {
-  Value* v = literal(object);
+Value* fresh(Executor& x, PyObject* object) {
+  Value* v = literal(x, object);
   if (v->kind == ValueKind::Tuple && !v->items.empty()) v->object = {};
   return v;
 }
 
-Value* Executor::track(PyObject* object, const SourceRef& source, Value* v) {
-  tracked_.emplace(object, Tracked{v, source});
-  kept_.push_back(Ref<>::share(object));
-  session_.learn([this, object] {
-    tracked_.erase(object);
-    kept_.pop_back();
-  });
-  return v;
-}
-
-Value* Executor::cell_of(PyObject* cell, SourceRef source) {
-  if (auto seen = tracked_.find(cell); seen != tracked_.end()) {
+Value* cell_of(Executor& x, PyObject* cell, SourceRef source) {
+  if (auto seen = x.tracked().find(cell); seen != x.tracked().end()) {
     if (!same(*seen->second.source, *source)) {
       Guard g{};
       g.kind = GuardKind::SameObject;
       g.source = source;
       g.other = seen->second.source;
-      session_.add_guard(std::move(g));
+      x.session().add_guard(std::move(g));
     }
     return seen->second.value;
   }
-  Value* v = session_.make(ValueKind::Cell);
+  Value* v = x.session().make(ValueKind::Cell);
   v->source = source;
   v->object = Ref<>::share(cell);
-  if (PyObject* contents = PyCell_GET(cell)) v->items.push_back(lazy(contents, part_source(SourceKind::Cell, source)));
-  return track(cell, source, v);
+  if (PyObject* contents = PyCell_GET(cell))
+    v->items.push_back(lazy(x, contents, part_source(SourceKind::Cell, source)));
+  return x.track(cell, source, v);
 }
 
-Value* Executor::wrap(PyObject* o, SourceRef source) {
+Value* wrap(Executor& x, PyObject* o, SourceRef source) {
   if (PyObject* descriptor = descriptor_of_builtin(o)) {  // another one each time that it is asked for
-    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyCFunction_Type));
-    guard(GuardKind::Identity, part_source(SourceKind::Method, source), descriptor);
-    Value* v = session_.make(ValueKind::BoundMethod);
+    guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyCFunction_Type));
+    guard(x, GuardKind::Identity, part_source(SourceKind::Method, source), descriptor);
+    Value* v = x.session().make(ValueKind::BoundMethod);
     v->object = Ref<>::share(o);
     v->source = source;
-    v->items = {lazy(PyCFunction_GET_SELF(o), part_source(SourceKind::Self, source)), nullptr};
+    v->items = {lazy(x, PyCFunction_GET_SELF(o), part_source(SourceKind::Self, source)), nullptr};
     v->extra = Ref<>::share(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
     return v;
   }
-  const bool library = std::any_of(session_.frontends().begin(), session_.frontends().end(),
+  const bool library = std::any_of(x.session().frontends().begin(), x.session().frontends().end(),
                                    [&](Frontend* frontend) { return frontend->is_fixed(o); });
   if (is_singleton(o) || is_fixed(o) || library) {
-    guard(GuardKind::Identity, source, o);
-    Value* v = session_.constant(o);
+    guard(x, GuardKind::Identity, source, o);
+    Value* v = x.session().constant(o);
     v->source = source;
     return v;
   }
   if (PyLong_CheckExact(o)) {
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (!overflow && !session_.varied().names.empty() && session_.varied().names.count(source->str()) != 0) {
+    if (!overflow && !x.session().varied().names.empty() && x.session().varied().names.count(source->str()) != 0) {
       Guard g{};
       g.kind = GuardKind::IntSymbol;
       g.source = source;
-      const graph::Dim symbol = shapes().fresh(number);
+      const graph::Dim symbol = x.shapes().fresh(number);
       g.dim.left = symbol;
-      session_.add_guard(std::move(g));
-      Value* v = session_.integer(symbol);
+      x.session().add_guard(std::move(g));
+      Value* v = x.session().integer(symbol);
       v->source = source;
       v->object = Ref<>::share(o);
       return v;
     }
   }
   if (PyLong_CheckExact(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o)) {
-    guard(GuardKind::Equal, source, o);
-    Value* v = session_.constant(o);
+    guard(x, GuardKind::Equal, source, o);
+    Value* v = x.session().constant(o);
     v->source = source;
     return v;
   }
   // A global number is a constant of the program until it is seen to change.
   if (PyFloat_CheckExact(o) && source->kind == SourceKind::Global &&
-      session_.varied().names.count(source->str()) == 0) {
-    guard(GuardKind::Equal, source, o);
-    Value* v = session_.constant(o);
+      x.session().varied().names.count(source->str()) == 0) {
+    guard(x, GuardKind::Equal, source, o);
+    Value* v = x.session().constant(o);
     v->source = source;
     return v;
   }
@@ -208,114 +196,121 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     ArraySpec spec;
     spec.wrap = PyFloat_CheckExact(o) ? Wrap::PyFloat : Wrap::PyComplex;
     spec.dtype = PyFloat_CheckExact(o) ? graph::DType::F64 : graph::DType::C128;
-    return session_.array_input(o, source, spec);
+    return x.session().array_input(o, source, spec);
   }
-  if (frontend_for(o)) {  // before Python functions: NumPy's wrappers in Python are operators, not code to follow
-    guard(GuardKind::Identity, source, o);
-    Value* v = session_.constant(o);
+  if (frontend_for(x, o)) {  // before Python functions: NumPy's wrappers in Python are operators, not code to follow
+    guard(x, GuardKind::Identity, source, o);
+    Value* v = x.session().constant(o);
     v->source = source;
     return v;
   }
   if (PyFunction_Check(o)) {
     // Code or Identity is guarded when it is called or compared.
-    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyFunction_Type));
-    Value* v = session_.make(ValueKind::Function);
+    guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyFunction_Type));
+    Value* v = x.session().make(ValueKind::Function);
     v->object = Ref<>::share(o);
     v->source = source;
     return v;
   }
   if (is_small_range(o)) {
-    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyRange_Type));
-    Value* v = session_.make(ValueKind::Range);
+    guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyRange_Type));
+    Value* v = x.session().make(ValueKind::Range);
     v->object = Ref<>::share(o);
     v->source = source;
     for (const char* part : kRangeParts) {
       const Ref<> number = Ref<>::steal(PyObject_GetAttrString(o, part));
       FRAMEJIT_CHECK(number, "a part of a range");
-      v->items.push_back(look(lazy(number.get(), attr_source(source, interned(part)))));
+      v->items.push_back(look(x, lazy(x, number.get(), attr_source(source, interned(part)))));
     }
     return v;
   }
   if (PySlice_Check(o)) {
-    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PySlice_Type));
-    Value* v = session_.make(ValueKind::Slice);
+    guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PySlice_Type));
+    Value* v = x.session().make(ValueKind::Slice);
     v->object = Ref<>::share(o);
     v->source = source;
     const auto* slice = reinterpret_cast<PySliceObject*>(o);
-    v->items = {lazy(slice->start, attr_source(source, interned("start"))),
-                lazy(slice->stop, attr_source(source, interned("stop"))),
-                lazy(slice->step, attr_source(source, interned("step")))};
+    v->items = {lazy(x, slice->start, attr_source(source, interned("start"))),
+                lazy(x, slice->stop, attr_source(source, interned("stop"))),
+                lazy(x, slice->step, attr_source(source, interned("step")))};
     return v;
   }
   if (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) <= kContainerLimit) {
-    Value* v = session_.make(ValueKind::Tuple);
+    Value* v = x.session().make(ValueKind::Tuple);
     v->object = Ref<>::share(o);
     v->source = source;
-    guard(GuardKind::Length, source, nullptr, nullptr, PyTuple_GET_SIZE(o));
-    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyTuple_Type));
+    guard(x, GuardKind::Length, source, nullptr, nullptr, PyTuple_GET_SIZE(o));
+    guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyTuple_Type));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
-      v->items.push_back(lazy(PyTuple_GET_ITEM(o, i), item_source(source, static_cast<int>(i))));
+      v->items.push_back(lazy(x, PyTuple_GET_ITEM(o, i), item_source(source, static_cast<int>(i))));
     return v;
   }
   if (Py_IS_TYPE(o, &PyMethod_Type)) {
-    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type));
-    Value* v = session_.make(ValueKind::BoundMethod);
+    guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type));
+    Value* v = x.session().make(ValueKind::BoundMethod);
     v->object = Ref<>::share(o);
     v->source = source;
-    v->items = {lazy(PyMethod_GET_SELF(o), part_source(SourceKind::Self, source)),
-                lazy(PyMethod_GET_FUNCTION(o), part_source(SourceKind::Method, source))};
+    v->items = {lazy(x, PyMethod_GET_SELF(o), part_source(SourceKind::Self, source)),
+                lazy(x, PyMethod_GET_FUNCTION(o), part_source(SourceKind::Method, source))};
     return v;
   }
-  if (auto seen = tracked_.find(o); seen != tracked_.end()) {
+  if (auto seen = x.tracked().find(o); seen != x.tracked().end()) {
     if (!same(*seen->second.source, *source)) {
       Guard g{};
       g.kind = GuardKind::SameObject;
       g.source = source;
       g.other = seen->second.source;
-      session_.add_guard(std::move(g));
+      x.session().add_guard(std::move(g));
     }
     return seen->second.value;
   }
-  for (Frontend* frontend : session_.frontends()) {
+  for (Frontend* frontend : x.session().frontends()) {
     if (!frontend->owns(o)) continue;
-    const Session::Mark mark = session_.mark();
-    Captured<Value*> v = frontend->wrap(session_, o, source);
-    if (v) return (*v)->wrap == Wrap::NdArray || (*v)->wrap == Wrap::Tensor ? track(o, source, *v) : *v;
-    session_.rollback(mark);
+    const Session::Mark mark = x.session().mark();
+    Captured<Value*> v = frontend->wrap(x.session(), o, source);
+    if (v) return (*v)->wrap == Wrap::NdArray || (*v)->wrap == Wrap::Tensor ? x.track(o, source, *v) : *v;
+    x.session().rollback(mark);
     break;
   }
-  return wrap_container(o, source);
+  return wrap_container(x, o, source);
 }
 
-Value* Executor::wrap_container(PyObject* o, SourceRef source) {
+namespace {
+
+Value* wrap_container(Executor& x, PyObject* o, SourceRef source) {
   const bool list = PyList_CheckExact(o), set = PyAnySet_CheckExact(o);
-  const bool dict = is_known_dict(o) && !effects_.stores_variables_of(o);  // its items are others now
-  Value* v = session_.make(list ? ValueKind::List : dict ? ValueKind::Dict : set ? ValueKind::Set : ValueKind::Object);
+  const bool dict = is_known_dict(o) && !x.effects().stores_variables_of(o);  // its items are others now
+  Value* v = x.session().make(list   ? ValueKind::List
+                              : dict ? ValueKind::Dict
+                              : set  ? ValueKind::Set
+                                     : ValueKind::Object);
   v->object = Ref<>::share(o);
   v->source = source;
   v->partial = list || dict || set || is_tuple_class(Py_TYPE(o));
-  guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
-  return track(o, source, v);
+  guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+  return x.track(o, source, v);
 }
 
-Captured<bool> Executor::open(Value* v) {
+}  // namespace
+
+Captured<bool> open(Executor& x, Value* v) {
   if (!v->partial) return true;
-  if (session_.is_work_limit_exceeded()) return break_at(BreakId::CapturedTooMuch);
+  if (x.session().is_work_limit_exceeded()) return break_at(BreakId::CapturedTooMuch);
   PyObject* o = v->object.get();
   Values items;
   if (v->kind == ValueKind::List) {
     if (PyList_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a list of many items");
-    guard(GuardKind::Length, v->source, nullptr, nullptr, PyList_GET_SIZE(o));
+    guard(x, GuardKind::Length, v->source, nullptr, nullptr, PyList_GET_SIZE(o));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
-      items.push_back(lazy(PyList_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
+      items.push_back(lazy(x, PyList_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
     items.insert(items.end(), v->items.begin(), v->items.end());  // appended before
   } else if (v->kind == ValueKind::Object) {
     if (PyTuple_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a tuple of many items");
-    guard(GuardKind::Length, v->source, nullptr, nullptr, PyTuple_GET_SIZE(o));
+    guard(x, GuardKind::Length, v->source, nullptr, nullptr, PyTuple_GET_SIZE(o));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
-      items.push_back(lazy(PyTuple_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
+      items.push_back(lazy(x, PyTuple_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
   } else {
-    if (is_defaultdict(o) && options_.variants >= kMostVariants)
+    if (is_defaultdict(o) && x.options().variants >= kMostVariants)
       return break_at(BreakId::UnknownObject, "a defaultdict that varies");
     if (PyDict_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a dict of many items");
     Ref<> keys = Ref<>::steal(PyTuple_New(PyDict_GET_SIZE(o)));
@@ -332,19 +327,19 @@ Captured<bool> Executor::open(Value* v) {
       if (!told_by_equality || has_class(key))
         return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
       PyTuple_SET_ITEM(keys.get(), n++, Ref<>::share(key).release());
-      const int64_t seen = place_of_key(v, key);
+      const int64_t seen = place_of_key(x, v, key);
       Value* known_value = seen < 0 ? nullptr : v->items[static_cast<std::size_t>(seen) + 1];
-      items.push_back(session_.constant(key));
-      items.push_back(known_value ? known_value : lazy(value, item_source(v->source, -1, key)));
+      items.push_back(x.session().constant(key));
+      items.push_back(known_value ? known_value : lazy(x, value, item_source(v->source, -1, key)));
     }
-    guard(GuardKind::Keys, v->source, keys.get());
+    guard(x, GuardKind::Keys, v->source, keys.get());
   }
-  session_.spend(items.size());
+  x.session().spend(items.size());
   Values before = v->items;
   v->items = std::move(items);
   v->key_index.reset();
   v->partial = false;
-  session_.learn([v, before = std::move(before)] {
+  x.session().learn([v, before = std::move(before)] {
     v->items = before;
     v->key_index.reset();
     v->partial = true;
@@ -364,11 +359,11 @@ Captured<bool> force_items(Executor& x, Value* v, int depth) {
     default: return true;
   }
   if (depth > kNestingLimit) return break_at(BreakId::UnsupportedArgument, "containers nested too deep");
-  FRAMEJIT_REQUIRE(x.open(v));
+  FRAMEJIT_REQUIRE(open(x, v));
   for (Value*& item : v->items) {
     if (item && item->kind == ValueKind::Lazy) {
       Value* before = item;
-      item = x.look(item);
+      item = look(x, item);
       const auto at = static_cast<std::size_t>(&item - v->items.data());
       x.session().learn([v, at, before] { v->items[at] = before; });
     }
@@ -381,63 +376,63 @@ Captured<bool> force_items(Executor& x, Value* v, int depth) {
 
 }  // namespace
 
-Captured<bool> Executor::force(Value* v) { return force_items(*this, v, 0); }
+Captured<bool> force(Executor& x, Value* v) { return force_items(x, v, 0); }
 
-PyObject* Executor::known(Value* v) {
+PyObject* known(Executor& x, Value* v) {
   if (v->is_constant()) return v->object.get();
   if (v->kind == ValueKind::Function && v->source) {
-    guard(GuardKind::Identity, v->source, v->object.get());
+    guard(x, GuardKind::Identity, v->source, v->object.get());
     return v->object.get();
   }
   return nullptr;
 }
 
-Value* Executor::specialize(Value* v) {
+Value* specialize(Executor& x, Value* v) {
   if (v->is_constant()) return v;
-  if (v->kind == ValueKind::Int) return session_.integer(graph::Dim(shapes().specialize(v->dim)));
+  if (v->kind == ValueKind::Int) return x.session().integer(graph::Dim(x.shapes().specialize(v->dim)));
   if (v->is_array() && v->wrap == Wrap::PyFloat && v->source && v->object &&
-      session_.varied().names.count(v->source->str()) == 0) {
-    guard(GuardKind::Equal, v->source, v->object.get());
-    return session_.constant(v->object.get());
+      x.session().varied().names.count(v->source->str()) == 0) {
+    guard(x, GuardKind::Equal, v->source, v->object.get());
+    return x.session().constant(v->object.get());
   }
   return nullptr;
 }
 
-Ref<> Executor::plain(Value* v) {
-  v = look(v);
+Ref<> plain(Executor& x, Value* v) {
+  v = look(x, v);
   if (v->kind == ValueKind::Tuple) {
     const auto count = static_cast<Py_ssize_t>(v->items.size());
     constexpr int kDeepest = 100;
-    if (plain_depth_ >= kDeepest) return {};
+    if (x.plain_depth >= kDeepest) return {};
     struct Deeper {
       int& depth;
       explicit Deeper(int& d) : depth(d) { ++depth; }
       ~Deeper() { --depth; }
-    } const deeper(plain_depth_);
+    } const deeper(x.plain_depth);
     Ref<> tuple = count <= kContainerLimit ? Ref<>::steal(PyTuple_New(count)) : Ref<>();
     for (Py_ssize_t i = 0; tuple && i < count; ++i) {
-      Ref<> item = plain(v->items[static_cast<std::size_t>(i)]);
+      Ref<> item = plain(x, v->items[static_cast<std::size_t>(i)]);
       if (!item) return {};
       PyTuple_SET_ITEM(tuple.get(), i, item.release());
     }
     if (!tuple) PyErr_Clear();
     return tuple;
   }
-  Value* known_value = specialize(v);
+  Value* known_value = specialize(x, v);
   return known_value && is_plain(known_value->object.get()) ? known_value->object : Ref<>();
 }
 
-Frontend* Executor::frontend_of(const Value& v) const {
+Frontend* frontend_of(Executor& x, const Value& v) {
   if (v.kind != ValueKind::Array || v.wrap == Wrap::PyFloat || v.wrap == Wrap::PyInt || v.wrap == Wrap::PyBool ||
       v.wrap == Wrap::PyComplex)
     return nullptr;
-  for (Frontend* frontend : session_.frontends())
+  for (Frontend* frontend : x.session().frontends())
     if (frontend->owns(v)) return frontend;
   return nullptr;
 }
 
-Frontend* Executor::frontend_for(PyObject* callable) const {
-  for (Frontend* frontend : session_.frontends())
+Frontend* frontend_for(Executor& x, PyObject* callable) {
+  for (Frontend* frontend : x.session().frontends())
     if (frontend->knows(callable)) return frontend;
   return nullptr;
 }
@@ -466,7 +461,7 @@ Unexpected<Break> finalizes() { return break_at(BreakId::UserEffect, "a finalize
 
 Unexpected<Break> shared_names() { return break_at(BreakId::UserEffect, "a store into a dict of several owners"); }
 
-PyObject* Executor::type_of(Value* v) {
+PyObject* type_of(Executor& x, Value* v) {
   auto as = [](PyTypeObject& type) { return reinterpret_cast<PyObject*>(&type); };
   if (v->object && (v->is_constant() || v->source)) return as(*Py_TYPE(v->object.get()));
   switch (v->kind) {
@@ -499,8 +494,8 @@ PyObject* Executor::type_of(Value* v) {
     case Wrap::NumpyScalar:
     case Wrap::Tensor: break;
   }
-  Frontend* frontend = frontend_of(*v);
-  return frontend ? frontend->type_of(session_, *v) : nullptr;
+  Frontend* frontend = frontend_of(x, *v);
+  return frontend ? frontend->type_of(x.session(), *v) : nullptr;
 }
 
 }  // namespace framejit::capture

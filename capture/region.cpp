@@ -5,6 +5,13 @@
 #include <map>
 #include <unordered_set>
 
+#include "capture/attributes.h"
+#include "capture/calls.h"
+#include "capture/instances.h"
+#include "capture/iterate.h"
+#include "capture/named_tuples.h"
+#include "capture/numbers.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
@@ -226,7 +233,7 @@ uint32_t RegionBuilder::recipe(Value* given) {
                                                       : nullptr;
       region_.recipes[at].object = Ref<>::share(reinterpret_cast<PyObject*>(type));
       if (v->iterated == kEnumerate) {
-        Captured<Value*> count = x_.number_binary(0, v->items[1], s_.integer(graph::Dim(v->position)));
+        Captured<Value*> count = number_binary(x_, 0, v->items[1], s_.integer(graph::Dim(v->position)));
         FRAMEJIT_CHECK(count.has_value(), "the count of an enumerate");
         fill(at, {v->items[0], *count});
       } else if (v->iterated == kZip) {
@@ -320,7 +327,7 @@ void RegionBuilder::keep_apart() {
   const auto own = [this](const Value* object) {
     PyObject* o = object->object.get();
     if (has_instance_dict(Py_TYPE(o)) && has_own_dict(o))  // otherwise no attribute was looked at
-      x_.guard(GuardKind::OwnDict, object->source);
+      guard(x_, GuardKind::OwnDict, object->source);
   };
   for (const Value* each : effects.stores_names() ? all : changed)
     if (each->kind == ValueKind::Object) own(each);
@@ -351,7 +358,7 @@ std::vector<Value*> RegionBuilder::as_pushed(std::vector<Value*> stack) {
     Value* const method = py::kNullBehindCallable ? stack[k] : stack[k + 1];
     if (method->kind != ValueKind::BoundMethod || method->iterated != kLoadedMethod) continue;
     if ((py::kNullBehindCallable ? stack[k + 1] : stack[k])->kind != ValueKind::Null) continue;
-    PyObject* type = x_.type_of(method->items[0]);
+    PyObject* type = type_of(x_, method->items[0]);
     if (!type || PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) continue;
     PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), method->extra.get());
     if (!raw || !Py_IS_TYPE(raw, &PyMethodDescr_Type)) continue;

@@ -5,7 +5,12 @@
 // An existing set has the changes that are in the log as its `items`; what it held before is `object`, of which a guard
 // says all (Elements: the order too), or as much as was asked while it is `partial`. In which order it stands once it
 // is changed is not known.
+#include "capture/sets.h"
+
 #include "capture/builtins.h"
+#include "capture/instances.h"
+#include "capture/iterate.h"
+#include "capture/objects.h"
 #include "capture/py/interpreter.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
@@ -45,7 +50,7 @@ Captured<bool> open_set(Executor& x, Value* set) {
   for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i)  // equal ones are one object to the guard
     if (!told_by_equality(PyTuple_GET_ITEM(items.get(), i))) return unknown("a set with elements that may be others");
   if (!items) return unknown("a set");
-  x.guard(GuardKind::Elements, set->source, items.get());
+  guard(x, GuardKind::Elements, set->source, items.get());
   set->partial = false;
   x.session().learn([set] { set->partial = true; });
   return true;
@@ -96,7 +101,7 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
     FRAMEJIT_REQUIRE(may_ask(x, set));
     if (PySet_GET_SIZE(set->object.get()) > kMostElements)
       return break_at(BreakId::CapturedTooMuch, "a set of many elements");
-    x.guard(GuardKind::Elements, set->source, nullptr, nullptr, kMostElements);
+    guard(x, GuardKind::Elements, set->source, nullptr, nullptr, kMostElements);
   }
   Value* number = x.session().integer(graph::Dim(static_cast<int64_t>(how)));
   set->items.push_back(number);
@@ -119,9 +124,9 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
 }  // namespace
 
 /// An element by equality alone, or a class.
-Ref<> Executor::element(Value* v) {
-  v = look(v);
-  Ref<> o = v->is_constant() && Py_IS_TYPE(v->object.get(), &PyType_Type) ? v->object : plain(v);
+Ref<> element(Executor& x, Value* v) {
+  v = look(x, v);
+  Ref<> o = v->is_constant() && Py_IS_TYPE(v->object.get(), &PyType_Type) ? v->object : plain(x, v);
   return o && !has_nan(o.get()) ? o : Ref<>();
 }
 
@@ -135,86 +140,86 @@ bool change_set(PyObject* set, int how, PyObject* operand) {
   return false;
 }
 
-Captured<Value*> Executor::make_set() {
-  Value* set = session_.make(ValueKind::Set);
+Captured<Value*> make_set(Executor& x) {
+  Value* set = x.session().make(ValueKind::Set);
   return rebuild(set) ? Captured<Value*>(set) : unknown("a set");
 }
 
-Captured<bool> Executor::set_add(Value* set, Value* item) {
-  if (set->source && look(item)->kind == ValueKind::Int) return unknown("an element that varies");
-  Ref<> o = element(item);
+Captured<bool> set_add(Executor& x, Value* set, Value* item) {
+  if (set->source && look(x, item)->kind == ValueKind::Int) return unknown("an element that varies");
+  Ref<> o = element(x, item);
   if (set->kind != ValueKind::Set || !o) return unknown("an element of a set");
-  return change(*this, set, kSetAdd, o.get(), item);
+  return change(x, set, kSetAdd, o.get(), item);
 }
 
-Captured<bool> Executor::set_update(Value* set, Value* iterable) {
+Captured<bool> set_update(Executor& x, Value* set, Value* iterable) {
   if (set->kind != ValueKind::Set || iterable->kind == ValueKind::Dict) return unknown("a set from this");
   if (set == iterable) return true;  // its table is not even made larger
-  FRAMEJIT_TRY(other, contents(*this, iterable));
+  FRAMEJIT_TRY(other, contents(x, iterable));
   if (other && iterable->kind == ValueKind::Set && !iterable->source && !iterable->partial) {  // as it is now
-    Value* copy = session_.make(ValueKind::Set);
+    Value* copy = x.session().make(ValueKind::Set);
     copy->items = iterable->items;
     if (!rebuild(copy)) return unknown("a set");
-    return change(*this, set, kSetUpdate, copy->object.get(), copy);
+    return change(x, set, kSetUpdate, copy->object.get(), copy);
   }
   // Tables are copied, in an order of their own.
   if (other && (!stands_still(iterable) || (iterable->source && !set->source))) return unknown("a set from this");
-  if (other) return change(*this, set, kSetUpdate, other.get(), iterable);
-  FRAMEJIT_TRY(iterator, iterate(iterable));
+  if (other) return change(x, set, kSetUpdate, other.get(), iterable);
+  FRAMEJIT_TRY(iterator, iterate(x, iterable));
   for (;;) {
-    FRAMEJIT_TRY(item, next(iterator));
+    FRAMEJIT_TRY(item, next_item(x, iterator));
     if (!item) return true;
-    FRAMEJIT_REQUIRE(set_add(set, look(item)));
+    FRAMEJIT_REQUIRE(set_add(x, set, look(x, item)));
   }
 }
 
-Captured<Value*> Executor::set_method(Value* set, const std::string& name, const Values& args) {
+Captured<Value*> set_method(Executor& x, Value* set, const std::string& name, const Values& args) {
   if (name == "add" && args.size() == 1) {
-    FRAMEJIT_REQUIRE(set_add(set, args[0]));
-    return none();
+    FRAMEJIT_REQUIRE(set_add(x, set, args[0]));
+    return x.none();
   }
   if ((name == "discard" || name == "remove") && args.size() == 1) {
-    Ref<> o = element(args[0]);
+    Ref<> o = element(x, args[0]);
     if (!o) return unknown("an element of a set");
-    FRAMEJIT_TRY(held, contents(*this, set));
-    if (held && name == "remove" && PySet_Contains(held.get(), o.get()) != 1) return key_error(args[0]);
-    FRAMEJIT_REQUIRE(change(*this, set, kSetDiscard, o.get(), args[0]));
-    return none();
+    FRAMEJIT_TRY(held, contents(x, set));
+    if (held && name == "remove" && PySet_Contains(held.get(), o.get()) != 1) return key_error(x, args[0]);
+    FRAMEJIT_REQUIRE(change(x, set, kSetDiscard, o.get(), args[0]));
+    return x.none();
   }
   if (name == "clear" && args.empty()) {
-    FRAMEJIT_REQUIRE(change(*this, set, kSetClear, Py_None, none()));
-    return none();
+    FRAMEJIT_REQUIRE(change(x, set, kSetClear, Py_None, x.none()));
+    return x.none();
   }
   if (name == "update") {
     for (Value* arg : args) {
-      FRAMEJIT_REQUIRE(set_update(set, look(arg)));
+      FRAMEJIT_REQUIRE(set_update(x, set, look(x, arg)));
     }
-    return none();
+    return x.none();
   }
   static constexpr std::pair<const char*, int> kOperators[] = {
       {"intersection", 1}, {"union", 7}, {"difference", 10}, {"symmetric_difference", 12}};
   for (const auto& [method, op] : kOperators)
-    if (name == method && args.size() == 1) return set_binary(op, set, look(args[0]));
+    if (name == method && args.size() == 1) return set_binary(x, op, set, look(x, args[0]));
   if ((name == "isdisjoint" || name == "issubset" || name == "issuperset") && args.size() == 1) {
-    FRAMEJIT_TRY(other, contents(*this, look(args[0])));
-    FRAMEJIT_TRY(held, contents(*this, set));
+    FRAMEJIT_TRY(other, contents(x, look(x, args[0])));
+    FRAMEJIT_TRY(held, contents(x, set));
     Ref<> answer =
         other && held ? Ref<>::steal(PyObject_CallMethod(held.get(), name.c_str(), "O", other.get())) : Ref<>();
-    if (answer) return session_.constant(answer.get());
+    if (answer) return x.session().constant(answer.get());
     PyErr_Clear();
   }
   return break_at(BreakId::UnknownCallable, "'set." + name + "'");
 }
 
-Captured<Value*> Executor::set_binary(int nb, Value* left, Value* right) {
+Captured<Value*> set_binary(Executor& x, int nb, Value* left, Value* right) {
   const int op = nb % 13;
-  FRAMEJIT_TRY(held, contents(*this, left));
-  FRAMEJIT_TRY(other, contents(*this, right));
+  FRAMEJIT_TRY(held, contents(x, left));
+  FRAMEJIT_TRY(other, contents(x, right));
   PyObject *l = held.get(), *r = other.get();
   if (!l || !r) return unknown("operator of a set");
   if (nb >= 13 && left->kind == ValueKind::Set && PySet_CheckExact(l)) {
     if (op != 7) return unknown("operator of a set in place");
-    FRAMEJIT_REQUIRE(set_update(left, right));
+    FRAMEJIT_REQUIRE(set_update(x, left, right));
     return left;
   }
   Ref<> result = Ref<>::steal(op == 1    ? PyNumber_And(l, r)
@@ -228,68 +233,68 @@ Captured<Value*> Executor::set_binary(int nb, Value* left, Value* right) {
   }
   if (PyFrozenSet_CheckExact(result.get())) {
     if (left->source || right->source) return unknown("operator of a frozenset");
-    return session_.constant(result.get());
+    return x.session().constant(result.get());
   }
-  Value* set = session_.make(ValueKind::Set);
+  Value* set = x.session().make(ValueKind::Set);
   set->object = result;
   set->partial = true;
   return set;
 }
 
-Captured<Value*> Executor::set_compare(int op, Value* left, Value* right) {
-  FRAMEJIT_TRY(held, contents(*this, left));
-  FRAMEJIT_TRY(other, contents(*this, right));
+Captured<Value*> set_compare(Executor& x, int op, Value* left, Value* right) {
+  FRAMEJIT_TRY(held, contents(x, left));
+  FRAMEJIT_TRY(other, contents(x, right));
   Ref<> result = held && other ? Ref<>::steal(PyObject_RichCompare(held.get(), other.get(), op)) : Ref<>();
   if (!result) {
     PyErr_Clear();
     return unknown("comparison of a set");
   }
-  return session_.constant(result.get());
+  return x.session().constant(result.get());
 }
 
-Captured<bool> Executor::set_contains(Value* set, Value* item) {
-  if (set->source && look(item)->kind == ValueKind::Int) return unknown("in a set, of what varies");
-  const Ref<> o = element(item);
+Captured<bool> set_contains(Executor& x, Value* set, Value* item) {
+  if (set->source && look(x, item)->kind == ValueKind::Int) return unknown("in a set, of what varies");
+  const Ref<> o = element(x, item);
   if (!o) return unknown("in a set");
   const bool asks = set->kind == ValueKind::Set && set->source && set->partial;
   if (asks)
     for (std::size_t i = 1; i < set->items.size(); i += 2)  // added: all else opens it
       if (PyObject_RichCompareBool(set->items[i]->object.get(), o.get(), Py_EQ) == 1) return true;
-  FRAMEJIT_TRY(held, asks ? Captured<Ref<>>(set->object) : contents(*this, set));
+  FRAMEJIT_TRY(held, asks ? Captured<Ref<>>(set->object) : contents(x, set));
   if (asks) {
-    FRAMEJIT_REQUIRE(may_ask(*this, set));
+    FRAMEJIT_REQUIRE(may_ask(x, set));
   }
   const int found = held ? PySet_Contains(held.get(), o.get()) : -1;
   if (found < 0) {
     PyErr_Clear();
     return unknown("in a set");
   }
-  if (asks) guard(GuardKind::Member, set->source, nullptr, o.get(), found);
+  if (asks) guard(x, GuardKind::Member, set->source, nullptr, o.get(), found);
   return found == 1;
 }
 
-Captured<int64_t> Executor::set_size(Value* set) {
+Captured<int64_t> set_size(Executor& x, Value* set) {
   if (set->source && set->items.empty()) {
-    if (options_.variants >= kMostVariants) return unknown("a set that varies");
-    guard(GuardKind::Length, set->source, nullptr, nullptr, PySet_GET_SIZE(set->object.get()));
+    if (x.options().variants >= kMostVariants) return unknown("a set that varies");
+    guard(x, GuardKind::Length, set->source, nullptr, nullptr, PySet_GET_SIZE(set->object.get()));
     return PySet_GET_SIZE(set->object.get());
   }
-  FRAMEJIT_TRY(held, contents(*this, set));
+  FRAMEJIT_TRY(held, contents(x, set));
   return held ? Captured<int64_t>(PySet_GET_SIZE(held.get())) : unknown("len() of a set");
 }
 
 // An iterator over the set as it is; the set must not change meanwhile.
-Captured<Value*> Executor::iterate_set(Value* set) {
+Captured<Value*> iterate_set(Executor& x, Value* set) {
   if (set->source && !set->items.empty()) return unknown("iteration over a set that was changed");
-  FRAMEJIT_TRY(held, contents(*this, set));
+  FRAMEJIT_TRY(held, contents(x, set));
   Ref<> items = held ? Ref<>::steal(PySequence_Tuple(held.get())) : Ref<>();
   if (!items) {
     PyErr_Clear();
     return unknown("iteration over a set");
   }
-  Value* it = session_.make(ValueKind::Iterator);
+  Value* it = x.session().make(ValueKind::Iterator);
   it->iterated = kOverSet;
-  it->items = {set, literal(items.get()), session_.integer(graph::Dim(static_cast<int64_t>(set->items.size())))};
+  it->items = {set, literal(x, items.get()), x.session().integer(graph::Dim(static_cast<int64_t>(set->items.size())))};
   return it;
 }
 

@@ -1,6 +1,10 @@
 // The loop of a symbolic frame, its limits, and the dispatch of instructions to handlers.
 #include "capture/symbolic_frame.h"
 
+#include "capture/attributes.h"
+#include "capture/instances.h"
+#include "capture/iterate.h"
+#include "capture/objects.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "capture/python_names.h"
@@ -120,13 +124,13 @@ Step SymbolicFrame::advance() {
 Captured<Value*> SymbolicFrame::run() {
   SymbolicFrame* caller = x.frame;
   const uint32_t location = s.location();
-  Value* const handled = x.handled;
+  Value* const handled = x.handled();
   x.frame = this;
   for (;;) {
     Step done = advance();
     if (!done) {
       x.frame = caller;
-      if (x.handled != handled) x.set_handled(handled);
+      if (x.handled() != handled) x.set_handled(handled);
       return Unexpected<Break>{locate(std::move(done.error()))};
     }
     if (*done != Flow::Returned && *done != Flow::Yielded) continue;
@@ -134,7 +138,7 @@ Captured<Value*> SymbolicFrame::run() {
     finished_ = *done == Flow::Returned;
     s.set_location(location);
     if (caller) s.set_frame(caller->view->code()->co_filename, caller->globals);
-    if (x.handled != handled) return break_at(BreakId::GeneratorFrame, "yield in a handler");
+    if (x.handled() != handled) return break_at(BreakId::GeneratorFrame, "yield in a handler");
     return returned;
   }
 }
@@ -146,7 +150,7 @@ Value* SymbolicFrame::pop_raw() {
   return v;
 }
 
-Value* SymbolicFrame::pop() { return x.look(pop_raw()); }
+Value* SymbolicFrame::pop() { return look(x, pop_raw()); }
 
 Values SymbolicFrame::pop_raw(int count) {
   FRAMEJIT_CHECK(static_cast<std::size_t>(count) <= stack.size(), "symbolic stack underflow");
@@ -157,7 +161,7 @@ Values SymbolicFrame::pop_raw(int count) {
 
 Value* SymbolicFrame::peek(int from_top) {
   FRAMEJIT_CHECK(static_cast<std::size_t>(from_top) <= stack.size(), "symbolic stack underflow");
-  return x.look(stack[stack.size() - static_cast<std::size_t>(from_top)]);
+  return look(x, stack[stack.size() - static_cast<std::size_t>(from_top)]);
 }
 
 Step SymbolicFrame::push_or_break(Captured<Value*> v) {
@@ -197,7 +201,7 @@ Step SymbolicFrame::step(const Instr& i) {
 }
 
 Step SymbolicFrame::return_op(const Instr& i) {
-  returned = i.op == Opcode::ReturnConst ? x.literal(view->constant(i.arg)) : pop_raw();
+  returned = i.op == Opcode::ReturnConst ? literal(x, view->constant(i.arg)) : pop_raw();
   return Flow::Returned;
 }
 

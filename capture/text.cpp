@@ -2,11 +2,14 @@
 //
 // Of a number's text nothing is known at capture but that it is a str: it can be moved, stored, returned, and made part
 // of another string. What could raise for some values of the numbers, or warns, is left to the interpreter.
+#include "capture/text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "capture/executor.h"
+#include "capture/attributes.h"
+#include "capture/objects.h"
 #include "capture/py/repr.h"
 #include "capture/warnings.h"
 #include "graph/support/check.h"
@@ -24,12 +27,12 @@ PyObject* builtin(const char* name) {
 
 /// An object of the type of a number: where there is one a NaN, of which no integer can be made.
 Ref<> example(Executor& x, Value* v) {
-  if (Ref<> known = x.plain(v)) return has_long_int(known.get()) ? Ref<>() : known;
+  if (Ref<> known = plain(x, v)) return has_long_int(known.get()) ? Ref<>() : known;
   if (v->kind == ValueKind::Text) return Ref<>::steal(PyUnicode_FromString("text"));
   if (v->kind == ValueKind::Tuple) {
     Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(v->items.size())));
     for (std::size_t i = 0; tuple && i < v->items.size(); ++i) {
-      Ref<> item = example(x, x.look(v->items[i]));
+      Ref<> item = example(x, look(x, v->items[i]));
       if (!item) return {};
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item.release());
     }
@@ -37,7 +40,7 @@ Ref<> example(Executor& x, Value* v) {
   }
   PyObject* type = v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyFloat ||
                                      v->wrap == Wrap::PyInt || v->wrap == Wrap::PyBool)
-                       ? x.type_of(v)
+                       ? type_of(x, v)
                        : nullptr;
   if (!type) return {};
   const bool floating = graph::is_float(x.session().graph().type(v->id).dtype);
@@ -59,24 +62,24 @@ bool goes_by_more(const char* spec) {
 
 }  // namespace
 
-Ref<> Executor::plain_text(Value* v) {
-  if (Ref<> known = plain(v)) return known;
-  v = look(v);
+Ref<> plain_text(Executor& x, Value* v) {
+  if (Ref<> known = plain(x, v)) return known;
+  v = look(x, v);
   const bool library =
-      v->is_constant() && std::any_of(session_.frontends().begin(), session_.frontends().end(),
+      v->is_constant() && std::any_of(x.session().frontends().begin(), x.session().frontends().end(),
                                       [&](Frontend* frontend) { return frontend->has_text(v->object.get()); });
   return library ? v->object : Ref<>();
 }
 
-Captured<Value*> Executor::text(PyObject* function, Values args, PyObject* spec) {
+Captured<Value*> text(Executor& x, PyObject* function, Values args, PyObject* spec) {
   const auto unknown = break_at(BreakId::UnknownObject, "text of a value");
   const char* const how = spec && PyUnicode_CheckExact(spec) ? PyUnicode_AsUTF8(spec) : "";
   PyErr_Clear();
   if (!how || goes_by_more(how)) return unknown;
   Ref<> examples = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
   for (std::size_t i = 0; examples && i < args.size(); ++i) {
-    args[i] = look(args[i]);
-    Ref<> one = example(*this, args[i]);
+    args[i] = look(x, args[i]);
+    Ref<> one = example(x, args[i]);
     if (!one) {
       PyErr_Clear();
       return unknown;
@@ -87,39 +90,39 @@ Captured<Value*> Executor::text(PyObject* function, Values args, PyObject* spec)
   Ref<> made = examples ? Ref<>::steal(PyObject_Call(function, examples.get(), nullptr)) : Ref<>();
   PyErr_Clear();
   if (!made || !PyUnicode_CheckExact(made.get())) return unknown;
-  Value* v = session_.make(ValueKind::Text);
+  Value* v = x.session().make(ValueKind::Text);
   v->object = Ref<>::share(function);
   v->items = std::move(args);
   return v;
 }
 
-Captured<Value*> Executor::formatted(Value* value, int conversion, Value* spec) {
+Captured<Value*> formatted(Executor& x, Value* value, int conversion, Value* spec) {
   if (spec && !(spec->is_constant() && PyUnicode_CheckExact(spec->object.get())))
     return break_at(BreakId::UnknownObject, "text of a value");
   if (spec && PyUnicode_GET_LENGTH(spec->object.get()) == 0) spec = nullptr;
   PyObject* const str = reinterpret_cast<PyObject*>(&PyUnicode_Type);
   Value* text_of_value = value;
   if (value->kind != ValueKind::Text || conversion > 1) {
-    if (conversion == 0 && spec) return text(builtin("format"), {value, spec}, spec->object.get());
+    if (conversion == 0 && spec) return text(x, builtin("format"), {value, spec}, spec->object.get());
     PyObject* const convert = conversion == 2   ? builtin("repr")
                               : conversion == 3 ? builtin("ascii")
                               : conversion == 1 ? str
                                                 : builtin("format");
-    FRAMEJIT_TRY(converted, text(convert, {value}));
+    FRAMEJIT_TRY(converted, text(x, convert, {value}));
     text_of_value = converted;
   }
-  return spec ? text(builtin("format"), {text_of_value, spec}, spec->object.get()) : text_of_value;
+  return spec ? text(x, builtin("format"), {text_of_value, spec}, spec->object.get()) : text_of_value;
 }
 
-Captured<Value*> Executor::joined(Values parts) {
+Captured<Value*> joined(Executor& x, Values parts) {
   for (Value*& part : parts) {
-    part = look(part);
+    part = look(x, part);
     const bool is_text =
         part->kind == ValueKind::Text || (part->is_constant() && PyUnicode_CheckExact(part->object.get()));
     if (!is_text) return break_at(BreakId::UnknownObject, "text of a value");
   }
   static PyObject* const join = PyObject_GetAttrString(interned(""), "join");
-  return text(join, {session_.tuple(std::move(parts))});
+  return text(x, join, {x.session().tuple(std::move(parts))});
 }
 
 }  // namespace framejit::capture

@@ -2,7 +2,9 @@
 // it where the loop is left: nothing looks at the instance before.
 #include <algorithm>
 
+#include "capture/attributes.h"
 #include "capture/loops/translator.h"
+#include "capture/objects.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
 
@@ -24,7 +26,7 @@ std::optional<Typed> LoopTranslator::stored_attribute(const Typed& v, PyObject* 
   const std::string text = text_of(name);
   if (v.kind != Kind::Object || v.value->kind != ValueKind::Object || !v.value->source) return std::nullopt;
   // What a property gives goes by other attributes.
-  if (!executor_.reads_plainly(v.value, name)) throw NotCompiled{"the attribute " + text + ", which is computed"};
+  if (!reads_plainly(v.value, name)) throw NotCompiled{"the attribute " + text + ", which is computed"};
   const std::pair<Value*, std::string> key(v.value, text);
   keep_apart(v.value, text, stored_attributes_);
   if (std::find(read_attributes_.begin(), read_attributes_.end(), key) == read_attributes_.end())
@@ -41,14 +43,14 @@ void LoopTranslator::store_attribute(const Typed& v, PyObject* name, const Typed
   const std::pair<Value*, std::string> key(v.value, text);
   if (state_.attributes.count(key) == 0) {
     // There is a number before, which runs no code when it goes.
-    const Captured<Value*> before = executor_.get_attr(v.value, name);
+    const Captured<Value*> before = capture::get_attr(executor_, v.value, name);
     Typed number;
     number.kind = Kind::Object;
-    if (before && *before) number.value = executor_.look(*before);
+    if (before && *before) number.value = look(executor_, *before);
     if (!number.value || !known(number).is_single()) throw NotCompiled{"a store to an attribute that holds no number"};
-    if (!executor_.stores_plainly(v.value, name)) throw NotCompiled{"a store to an attribute that may run code"};
+    if (!stores_plainly(executor_, v.value, name)) throw NotCompiled{"a store to an attribute that may run code"};
     if (!has_own_dict(v.value->object.get())) throw NotCompiled{"a store to an attribute of a shared __dict__"};
-    if (has_instance_dict(Py_TYPE(v.value->object.get()))) executor_.guard(GuardKind::OwnDict, v.value->source);
+    if (has_instance_dict(Py_TYPE(v.value->object.get()))) guard(executor_, GuardKind::OwnDict, v.value->source);
     keep_apart(v.value, text, read_attributes_);
     keep_apart(v.value, text, stored_attributes_);
     if (std::find(stored_attributes_.begin(), stored_attributes_.end(), key) == stored_attributes_.end())

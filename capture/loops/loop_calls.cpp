@@ -7,7 +7,11 @@
 #include <numeric>
 #include <utility>
 
+#include "capture/attributes.h"
+#include "capture/builtins.h"
+#include "capture/calls.h"
 #include "capture/loops/translator.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
 #include "capture/py/layouts.h"
@@ -115,17 +119,17 @@ void LoopTranslator::do_call(const Instr& i) {
     return;
   }
   if (first.kind == Kind::Object && second.kind != Kind::Null) {
-    Value* method = executor_.look(first.value);
+    Value* method = look(executor_, first.value);
     if (method->kind != ValueKind::Function) throw NotCompiled{"a call of a method"};
     args.insert(args.begin(), second);
     frame().pc = frame().view->behind(frame().pc);
     return enter_function(method, std::move(args));
   }
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
-  Value* f = executor_.look(callable.value);
+  Value* f = look(executor_, callable.value);
   frame().pc = frame().view->behind(frame().pc);
   if (f->kind == ValueKind::Object)
-    if (Value* function = executor_.unwrapped(f)) f = function;
+    if (Value* function = unwrapped(executor_, f)) f = function;
   if (f->kind == ValueKind::Function && is_itself(f, args)) return push(call_itself(f, args));
   if (f->kind == ValueKind::Function) return enter_function(f, std::move(args));
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
@@ -429,11 +433,11 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
     PyObject* defaults = object->func_defaults;
     const Py_ssize_t count = defaults && PyTuple_CheckExact(defaults) ? PyTuple_GET_SIZE(defaults) : 0;
     if (missing > count) throw NotCompiled{"a call of " + name + " without an argument"};
-    executor_.guard(GuardKind::Length, part(-1), nullptr, nullptr, count);
+    guard(executor_, GuardKind::Length, part(-1), nullptr, nullptr, count);
     for (int k = missing; k > 0; --k) {
       Typed v;
       v.kind = Kind::Object;
-      v.value = executor_.lazy(PyTuple_GET_ITEM(defaults, count - k), part(static_cast<int>(count) - k));
+      v.value = lazy(executor_, PyTuple_GET_ITEM(defaults, count - k), part(static_cast<int>(count) - k));
       args.push_back(std::move(v));
     }
   }
@@ -475,11 +479,11 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
   }
   if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
   if (std::optional<Typed> stored = stored_attribute(v, name)) return *stored;
-  Captured<Value*> found = executor_.get_attr(v.value, name);
+  Captured<Value*> found = capture::get_attr(executor_, v.value, name);
   if (!found || !*found) throw NotCompiled{"the attribute " + text};
   Typed made;
   made.kind = Kind::Object;
-  made.value = executor_.look(*found);
+  made.value = look(executor_, *found);
   return made;
 }
 
@@ -500,12 +504,12 @@ bool LoopTranslator::load_method(const Typed& v, PyObject* name) {
     }
   if (of.kind == Kind::Object && of.value->kind == ValueKind::Object && !stored_attribute(of, name)) {
     Value* self = nullptr;
-    const Captured<Value*> found = executor_.get_attr(of.value, name, &self);
+    const Captured<Value*> found = capture::get_attr(executor_, of.value, name, &self);
     if (!found || !*found || self != of.value) return false;
     pop();
     Typed method;
     method.kind = Kind::Object;
-    method.value = executor_.look(*found);
+    method.value = look(executor_, *found);
     push(std::move(method));
     push(of);
     return true;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "capture/loops/translator.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 #include "graph/layout.h"
@@ -136,7 +137,7 @@ Typed LoopTranslator::of_value(Value* v) {
 /// Looks at an object: from here on its kind is guarded.
 Typed LoopTranslator::known(Typed v) {
   if (v.kind != Kind::Object) return v;
-  Value* value = executor_.look(v.value);
+  Value* value = look(executor_, v.value);
   if (const auto at = known_.find(value); at != known_.end()) {
     if (at->second.kind != Kind::Object) return at->second;
   } else {

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "capture/flow.h"
+#include "capture/iterate.h"
 #include "capture/loops/translator.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/symbolic_frame.h"
 
@@ -117,7 +119,7 @@ Typed LoopTranslator::imagined(Value* v) {
       [[fallthrough]];
     default:
       if (v->source && v->object) {
-        made.value = executor_.lazy(v->object.get(), v->source);
+        made.value = lazy(executor_, v->object.get(), v->source);
         return made;
       }
       break;

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "capture/attributes.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 #include "capture/py/repr.h"
@@ -603,7 +605,7 @@ void LoopTranslator::step(const Instr& i) {
       const Typed& v = f.locals[static_cast<std::size_t>(i.arg)];
       if (v.kind == Kind::Unbound) throw NotCompiled{"a variable that is not bound"};
       if (v.kind == Kind::Object && v.slot >= 0 && v.value->kind == ValueKind::Lazy)
-        executor_.guard(GuardKind::Bound, v.value->source);
+        guard(executor_, GuardKind::Bound, v.value->source);
       push(v);
       return next();
     }
@@ -619,21 +621,21 @@ void LoopTranslator::step(const Instr& i) {
       const Typed& cell = f.locals[static_cast<std::size_t>(i.arg)];
       if (cell.kind != Kind::Object || !cell.value->source || !PyCell_Check(cell.value->object.get()))
         throw NotCompiled{"a variable of a function around it", imagined_graph_ != nullptr};
-      Value* made = executor_.cell_of(cell.value->object.get(), cell.value->source);
+      Value* made = cell_of(executor_, cell.value->object.get(), cell.value->source);
       if (made->items.empty()) throw NotCompiled{"a variable that is not bound"};
       Typed v;
       v.kind = Kind::Object;
       v.value = made->items[0];
-      executor_.guard(GuardKind::Bound, v.value->source);
+      guard(executor_, GuardKind::Bound, v.value->source);
       push(std::move(v));
       return next();
     }
     case Opcode::LoadGlobal: {
-      Captured<Value*> v = executor_.load_global(f.globals, f.builtins, f.view->name(i.arg), "");
+      Captured<Value*> v = load_global(executor_, f.globals, f.builtins, f.view->name(i.arg), "");
       if (!v) throw NotCompiled{"a global that is not there"};
       Typed made;
       made.kind = Kind::Object;
-      made.value = executor_.look(*v);
+      made.value = look(executor_, *v);
       Typed null;
       null.kind = Kind::Null;
       if (i.flag && !py::kNullBehindCallable) push(null);
@@ -780,7 +782,7 @@ std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const Source
     return at_entry(n);
   };
   const auto guarded = [&](Typed::Kind kind) {
-    executor_.guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+    guard(executor_, GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
     Typed v;
     v.kind = kind;
     v.object = static_cast<int>(fetched(source));
@@ -829,7 +831,7 @@ std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const Source
   if (PyObject* sequence = py::sequence_of(o)) {
     Typed object;
     object.kind = Kind::Object;
-    object.value = executor_.lazy(sequence, inside());
+    object.value = lazy(executor_, sequence, inside());
     Typed over = known(object);
     if (const Typed* array = array_of(over)) over = *array;
     else if (const std::optional<Typed> list = list_of(over)) over = *list;
@@ -856,7 +858,7 @@ std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const Source
     joint.items = {std::move(number), std::move(*counted)};
     return joint;
   }
-  executor_.guard(GuardKind::Length, inside(), nullptr, nullptr, PyTuple_GET_SIZE(from));
+  guard(executor_, GuardKind::Length, inside(), nullptr, nullptr, PyTuple_GET_SIZE(from));
   joint.holds = "z";
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(from); ++k) {
     auto item = std::make_shared<Source>();
@@ -880,7 +882,7 @@ void LoopTranslator::enter(State& state) {
   const auto object = [&](PyObject* o, SourceRef source, int slot) {
     Typed v;
     v.kind = Kind::Object;
-    v.value = executor_.lazy(o, std::move(source));
+    v.value = lazy(executor_, o, std::move(source));
     v.slot = slot;
     return v;
   };

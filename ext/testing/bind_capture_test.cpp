@@ -5,6 +5,7 @@
 
 #include "capture/py/repr.h"
 #include "capture/region.h"
+#include "capture/text.h"
 #include "ext/frontends/numpy/frontend.h"
 #include "ext/module/module.h"
 #include "graph/text.h"

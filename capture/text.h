@@ -1,0 +1,18 @@
+// Strings of what is known at run time only.
+#pragma once
+
+#include "capture/executor.h"
+
+namespace framejit::capture {
+
+/// The same, and other objects whose text is known: dtypes.
+Ref<> plain_text(Executor& x, Value* v);
+/// The str that function(*args) gives, a pure function in C of which the args are numbers, strings and tuples of
+/// these. `spec`, a str, says how.
+Captured<Value*> text(Executor& x, PyObject* function, Values args, PyObject* spec = nullptr);
+/// format(value, spec) after the conversion of an f-string: 0 none, 1 str, 2 repr, 3 ascii.
+Captured<Value*> formatted(Executor& x, Value* value, int conversion, Value* spec);
+/// Strings, of which at least one is a Text, one behind the other.
+Captured<Value*> joined(Executor& x, Values parts);
+
+}  // namespace framejit::capture
