@@ -161,11 +161,10 @@ Captured<Value*> global_item(Executor& x, PyObject* dict, PyObject* name, const 
   return v;
 }
 
-Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins_dict, PyObject* name,
-                             const std::string& module) {
+Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins_dict, PyObject* name) {
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins_dict))
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
-  FRAMEJIT_TRY(v, global_item(x, globals, name, module));
+  FRAMEJIT_TRY(v, global_item(x, globals, name));
   if (v) return v;
   FRAMEJIT_REQUIRE(look_in(x, builtins_dict));
   PyObject* found = PyDict_GetItemWithError(builtins_dict, name);

@@ -23,8 +23,9 @@ Captured<bool> has_attr(Executor& x, Value* v, PyObject* name);
 Captured<bool> set_attr(Executor& x, Value* v, PyObject* name, Value* value);
 /// As object.__setattr__ does: what __setattr__ of the class says does not count.
 Captured<bool> set_attr_generic(Executor& x, Value* v, PyObject* name, Value* value);
-Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins, PyObject* name, const std::string& module);
-Captured<Value*> global_item(Executor& x, PyObject* dict, PyObject* name, const std::string& module);
+Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins, PyObject* name);
+/// `module`: what its text has in front, for a variable of another module.
+Captured<Value*> global_item(Executor& x, PyObject* dict, PyObject* name, const std::string& module = {});
 /// `value` null: deletes.
 Captured<bool> store_global(Executor& x, PyObject* dict, PyObject* name, Value* value);
 /// Does storing the attribute set a member of the instance and nothing else? Guarded.

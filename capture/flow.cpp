@@ -418,112 +418,124 @@ Captured<Value*> truth_value(Executor& x, Value* v, bool negated) {
   return x.session().array(*inverse, Wrap::PyBool);
 }
 
-std::optional<Break> SymbolicFrame::run_side(Side& side, uint32_t join) {
-  const OpenBlock opened(s, *side.block);
-  const uint32_t around = std::exchange(until_, join);
+namespace {
+
+std::optional<Break> run_side(SymbolicFrame& frame, Side& side, uint32_t join) {
+  const OpenBlock opened(frame.session(), *side.block);
+  const uint32_t around = std::exchange(frame.flow.until, join);
   const auto ends = [&](std::optional<Break> how) {
-    until_ = around;
+    frame.flow.until = around;
     return how;
   };
   const std::function<Step()> first = std::exchange(side.first, {});
-  for (bool starts = static_cast<bool>(first); starts || (pc != join && !(scope_ && scope_->is_over(pc)));) {
-    Step done = starts ? first() : advance();
+  for (bool starts = static_cast<bool>(first);
+       starts || (frame.pc != join && !(frame.flow.scope && frame.flow.scope->is_over(frame.pc)));) {
+    Step done = starts ? first() : frame.advance();
     starts = false;
-    if (!done) return ends(locate(std::move(done.error())));
+    if (!done) return ends(frame.locate(std::move(done.error())));
     if (*done == Flow::Yielded) return ends(Break{BreakId::GeneratorFrame, "yield in a branch"});
     if (*done != Flow::Returned) continue;
-    side.returned = returned;
+    side.returned = frame.returned;
     break;
   }
-  side.pc = pc;
-  side.locals = locals;
-  side.stack = stack;
-  if (scope_ && !side.returned && scope_->is_over(pc)) {
-    Captured<Value*> where = next_instruction();
+  side.pc = frame.pc;
+  side.locals = frame.locals;
+  side.stack = frame.stack;
+  if (frame.flow.scope && !side.returned && frame.flow.scope->is_over(frame.pc)) {
+    Captured<Value*> where = next_instruction(frame);
     if (!where) return ends(std::move(where.error()));
     side.where = *where;
-    scope_->begin();
+    frame.flow.scope->begin();
   }
   return ends(std::nullopt);
 }
 
-Captured<Value*> SymbolicFrame::next_instruction() {
-  Scope& scope = *scope_;
+}  // namespace
+
+Captured<Value*> next_instruction(SymbolicFrame& frame) {
+  Session& session = frame.session();
+  RoundScope& scope = *frame.flow.scope;
   if (scope.where) return scope.where;
   if (scope.decides == graph::kNoValue) {
-    if (pc != scope.head) scope.exits.insert(pc);
-    return s.integer(graph::Dim(static_cast<int64_t>(pc)));
+    if (frame.pc != scope.head) scope.exits.insert(frame.pc);
+    return session.integer(graph::Dim(static_cast<int64_t>(frame.pc)));
   }
   graph::ValueId operands[3] = {scope.decides};
   for (int k : {0, 1}) {
     if (scope.next[k] != scope.head) scope.exits.insert(scope.next[k]);
-    operands[k + 1] = s.builder().constant(graph::DType::I64, graph::Scalar{scope.next[k], 0});
+    operands[k + 1] = session.builder().constant(graph::DType::I64, graph::Scalar{scope.next[k], 0});
   }
-  graph::BuildResult which = s.builder().elementwise(graph::Op::Where, operands);
+  graph::BuildResult which = session.builder().elementwise(graph::Op::Where, operands);
   if (!which) return break_at(BreakId::DataDependentBranch, which.error().message);
-  return s.array(*which, Wrap::PyInt);
+  return session.array(*which, Wrap::PyInt);
 }
 
-Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
-  if (x.options().decide) return follow(condition, i, std::move(why));
-  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled() ||
-      is_differentiated_round() || x.branches >= kMostBranches)
+Step capture_branch(SymbolicFrame& frame, Value* condition, const Instr& i, Break why) {
+  Executor& x = frame.executor();
+  if (x.options().decide) return follow_branch(frame, condition, i, std::move(why));
+  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || frame.generator || x.handled() ||
+      is_differentiated_round(frame) || x.branches >= kMostBranches)
     return Unexpected<Break>{std::move(why)};
-  const uint32_t here = pc, join = view->flow_map().join(pc);
-  if (join == FlowMap::kNowhere || in_hopeless_loop(here)) return Unexpected<Break>{std::move(why)};
+  const uint32_t here = frame.pc, join = frame.view->flow_map().join(frame.pc);
+  if (join == FlowMap::kNowhere || in_hopeless_loop(frame, here)) return Unexpected<Break>{std::move(why)};
   FRAMEJIT_TRY(decides, condition_of(x, condition));
   const bool pops = i.op == Opcode::PopJumpIfFalse || i.op == Opcode::PopJumpIfTrue;
   const bool jumps_if = i.op == Opcode::PopJumpIfTrue || i.op == Opcode::JumpIfTrueOrPop;
   const auto target = static_cast<uint32_t>(i.arg);
-  if (target <= here && !scope_) {
-    FRAMEJIT_REQUIRE(check_unrolled(target));
+  if (target <= here && !frame.flow.scope) {
+    FRAMEJIT_REQUIRE(frame.check_unrolled(target));
   }
-  const uint32_t targets[] = {jumps_if ? target : view->behind(here), jumps_if ? view->behind(here) : target};
-  std::vector<Value*> stacks[] = {stack, stack};
+  const uint32_t targets[] = {jumps_if ? target : frame.view->behind(here),
+                              jumps_if ? frame.view->behind(here) : target};
+  std::vector<Value*> stacks[] = {frame.stack, frame.stack};
   if (!pops) stacks[jumps_if ? 1 : 0].pop_back();
-  if (scope_) scope_->decided = true;
-  if (pops && scope_ && scope_->is_over(targets[0]) && scope_->is_over(targets[1])) {
-    scope_->decides = decides;
-    std::copy_n(targets, 2, scope_->next);
+  if (frame.flow.scope) frame.flow.scope->decided = true;
+  if (pops && frame.flow.scope && frame.flow.scope->is_over(targets[0]) && frame.flow.scope->is_over(targets[1])) {
+    frame.flow.scope->decides = decides;
+    std::copy_n(targets, 2, frame.flow.scope->next);
     return Flow::Jumped;
   }
   Way ways[2];
   for (int k : {0, 1}) ways[k] = {targets[k], stacks[k], {}};
-  return fork(decides, ways, join, {});
+  return fork_paths(frame, decides, ways, join, {});
 }
 
-Step SymbolicFrame::follow(Value* condition, const Instr& i, Break why) {
+Step follow_branch(SymbolicFrame& frame, Value* condition, const Instr& i, Break why) {
+  Session& session = frame.session();
+  Executor& x = frame.executor();
   if (why.id != BreakId::DataDependentBranch || !condition->is_array()) return Unexpected<Break>{std::move(why)};
   if (x.options().fullgraph)
     return break_at(BreakId::DataDependentBranch, "capture_mode='trace' records one way of two");
   FRAMEJIT_TRY(decides, condition_of(x, condition));
   auto upto = std::make_shared<Region>();
   upto->function = "a condition";
-  upto->view = view;
-  if (!RegionBuilder(x, s, *upto).build_truth(decides)) return Unexpected<Break>{std::move(why)};
+  upto->view = frame.view;
+  if (!RegionBuilder(x, session, *upto).build_truth(decides)) return Unexpected<Break>{std::move(why)};
   const std::optional<bool> goes = x.options().decide(std::move(upto));
   if (!goes) return Unexpected<Break>{std::move(why)};
   graph::ValueId expected = decides;
   if (!*goes) {
     const graph::ValueId operands[] = {decides};
-    graph::BuildResult inverse = s.builder().elementwise(graph::Op::LogicalNot, operands);
+    graph::BuildResult inverse = session.builder().elementwise(graph::Op::LogicalNot, operands);
     if (!inverse) return break_at(BreakId::DataDependentBranch, inverse.error().message);
     expected = *inverse;
   }
-  s.builder().expect(expected);
-  if (*goes == (i.op == Opcode::PopJumpIfTrue || i.op == Opcode::JumpIfTrueOrPop)) return jump(i);
-  if (i.op == Opcode::JumpIfTrueOrPop || i.op == Opcode::JumpIfFalseOrPop) pop_raw();
-  return next();
+  session.builder().expect(expected);
+  if (*goes == (i.op == Opcode::PopJumpIfTrue || i.op == Opcode::JumpIfTrueOrPop)) return frame.jump(i);
+  if (i.op == Opcode::JumpIfTrueOrPop || i.op == Opcode::JumpIfFalseOrPop) frame.pop_raw();
+  return Flow::Next;
 }
 
-Step SymbolicFrame::split(Value* choice, std::size_t depth) {
-  const FlowMap& map = view->flow_map();
-  uint32_t join = map.join(pc);
-  while (join < map.end() && join != until_ && static_cast<std::size_t>(view->instrs()[join].depth) > depth)
+Step split_choice(SymbolicFrame& frame, Value* choice, std::size_t depth) {
+  const FlowMap& map = frame.view->flow_map();
+  uint32_t join = map.join(frame.pc);
+  while (join < map.end() && join != frame.flow.until &&
+         static_cast<std::size_t>(frame.view->instrs()[join].depth) > depth)
     join = map.join(join);
-  if (join == FlowMap::kNowhere || generator || x.handled() || is_differentiated_round() || x.branches >= kMostBranches)
+  if (join == FlowMap::kNowhere || frame.generator || frame.executor().handled() || is_differentiated_round(frame) ||
+      frame.executor().branches >= kMostBranches)
     return break_at(BreakId::DataDependentBranch, "a value that is known at run time only");
-  graph::GraphBuilder& b = s.builder();
+  graph::GraphBuilder& b = frame.session().builder();
   const auto number = [&](int64_t n) {
     return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(n), 0});
   };
@@ -535,25 +547,26 @@ Step SymbolicFrame::split(Value* choice, std::size_t depth) {
     const graph::ValueId less[] = {choice->which, number(1)};
     graph::BuildResult which = b.elementwise(graph::Op::Subtract, less);
     if (!which) return break_at(BreakId::DataDependentBranch, which.error().message);
-    rest = unknown_value(s);
+    rest = unknown_value(frame.session());
     rest->which = *which;
     rest->items.assign(choice->items.begin() + 1, choice->items.end());
   }
-  if (scope_) scope_->decided = true;
-  Way ways[2] = {{pc, stack, {}}, {pc, stack, {}}};
+  if (frame.flow.scope) frame.flow.scope->decided = true;
+  Way ways[2] = {{frame.pc, frame.stack, {}}, {frame.pc, frame.stack, {}}};
   for (int k : {0, 1}) {
     Value* known = k == 0 ? choice->items[0] : rest;
-    ways[k].first = [this, choice, known] {
-      for (std::vector<Value*>* slots : {&locals, &stack}) std::replace(slots->begin(), slots->end(), choice, known);
-      return settle();
+    ways[k].first = [&frame, choice, known] {
+      for (std::vector<Value*>* slots : {&frame.locals, &frame.stack})
+        std::replace(slots->begin(), slots->end(), choice, known);
+      return settle_stack(frame);
     };
   }
-  return fork(*is_first, ways, join, {choice, rest});
+  return fork_paths(frame, *is_first, ways, join, {choice, rest});
 }
 
-Step SymbolicFrame::settle() {
-  for (std::size_t k = 0; k < stack.size(); ++k)
-    if (is_choice(stack[k])) return split(stack[k], k);
+Step settle_stack(SymbolicFrame& frame) {
+  for (std::size_t k = 0; k < frame.stack.size(); ++k)
+    if (is_choice(frame.stack[k])) return split_choice(frame, frame.stack[k], k);
   return Flow::Jumped;
 }
 
@@ -588,17 +601,19 @@ bool raises(BreakId id) { return id == BreakId::WouldRaise || id == BreakId::Exc
 
 }  // namespace
 
-Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t join, Split split) {
+Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[2], uint32_t join, Split split) {
+  Session& session = frame.session();
+  Executor& x = frame.executor();
   const auto refuse = [](std::string detail) { return break_at(BreakId::DataDependentBranch, std::move(detail)); };
-  const Session::Mark mark = s.mark();
-  const uint32_t here = pc, location = s.location();
-  const std::vector<Value*> held_locals = locals, held_stack = stack;
-  const std::vector<Loop> held_loops = loops_;
+  const Session::Mark mark = session.mark();
+  const uint32_t here = frame.pc, location = session.location();
+  const std::vector<Value*> held_locals = frame.locals, held_stack = frame.stack;
+  const std::vector<SymbolicFrame::Loop> held_loops = frame.loops;
   Side sides[2];
   for (int k : {0, 1}) sides[k].first = ways[k].first;
   std::optional<Break> broken;
   std::set<const Value*> iterators, moved;
-  for (const Value* v : held_stack) collect_iterators(v, first_value_, iterators);
+  for (const Value* v : held_stack) collect_iterators(v, frame.flow.first_value, iterators);
   Values lists;
   for (const std::vector<Value*>* slots : {&held_locals, &held_stack})
     for (Value* v : *slots) collect_lists(v, lists);
@@ -606,19 +621,19 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   std::map<const Value*, Values> contents[2];  // of the lists, where the sides end
   bool again = false;
   const auto run = [&](Side& side, uint32_t until) {
-    loops_ = held_loops;
-    const Session::Mark before = s.mark();
-    broken = run_side(side, until);
+    frame.loops = held_loops;
+    const Session::Mark before = session.mark();
+    broken = run_side(frame, side, until);
     if (broken) return;
     for (const Value* list : lists) contents[&side - sides][list] = list->items;
-    moved.merge(s.take_back(before, iterators));
+    moved.merge(session.take_back(before, iterators));
   };
   ++x.branches;
   int raising = -1;
   for (int k = 0; k < 2 && !broken; ++k) {
-    locals = held_locals;
-    stack = ways[k].stack;
-    pc = ways[k].pc;
+    frame.locals = held_locals;
+    frame.stack = ways[k].stack;
+    frame.pc = ways[k].pc;
     run(sides[k], join);
     if (broken && raises(broken->id) && raising < 0) {
       raising = k;
@@ -628,40 +643,40 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   // One side has ended the round of a loop, the other one waits for it.
   for (int k = 0; k < 2 && !broken; ++k) {
     if (raising >= 0 || sides[k].where || sides[k].returned || !sides[1 - k].where) continue;
-    locals = sides[k].locals;
-    stack = sides[k].stack;
-    pc = sides[k].pc;
+    frame.locals = sides[k].locals;
+    frame.stack = sides[k].stack;
+    frame.pc = sides[k].pc;
     again = true;
     run(sides[k], FlowMap::kNowhere);
   }
   --x.branches;
-  pc = here;
-  locals = held_locals;
-  stack = held_stack;
-  loops_ = held_loops;
-  s.set_location(location);
+  frame.pc = here;
+  frame.locals = held_locals;
+  frame.stack = held_stack;
+  frame.loops = held_loops;
+  session.set_location(location);
   if (broken && broken->id == BreakId::DataDependentBranch && !broken->detail.empty()) return refuse(broken->detail);
   if (broken) return refuse("one side: " + std::string(info(broken->id).what));
   if (raising >= 0) {
     // The side that raises is left to the interpreter, if it should come to that; the other one goes on.
-    s.rollback(mark);
+    session.rollback(mark);
     graph::ValueId expected = decides;
     if (raising == 0) {
       const graph::ValueId operands[] = {decides};
-      graph::BuildResult inverse = s.builder().elementwise(graph::Op::LogicalNot, operands);
+      graph::BuildResult inverse = session.builder().elementwise(graph::Op::LogicalNot, operands);
       if (!inverse) return refuse(inverse.error().message);
       expected = *inverse;
     }
-    s.builder().expect(expected);
+    session.builder().expect(expected);
     const Way& other = ways[1 - raising];
-    stack = other.stack;
-    pc = other.pc;
+    frame.stack = other.stack;
+    frame.pc = other.pc;
     return other.first ? other.first() : Step(Flow::Jumped);
   }
-  if (x.handled() || !s.is_pure(mark, iterators)) return refuse("one side changes what others may see");
+  if (x.handled() || !session.is_pure(mark, iterators)) return refuse("one side changes what others may see");
   if (!sides[0].returned != !sides[1].returned) return refuse("one side returns");
   const bool returns = sides[0].returned != nullptr;
-  Join meet(x, mark, *sides[0].block, *sides[1].block, returns && outermost);
+  Join meet(x, mark, *sides[0].block, *sides[1].block, returns && frame.outermost);
   if (split.choice) meet.remember(split.choice->items[0], split.rest, split.choice);
   std::vector<std::pair<Value*, Values>> joined_lists;
   for (Value* list : lists) {
@@ -676,17 +691,17 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   }
   Value* where = nullptr;
   if (returns) {
-    FRAMEJIT_TRY(value, outermost ? meet.value_or_choice(sides[0].returned, sides[1].returned)
-                                  : meet.value(sides[0].returned, sides[1].returned));
-    returned = value;
+    FRAMEJIT_TRY(value, frame.outermost ? meet.value_or_choice(sides[0].returned, sides[1].returned)
+                                        : meet.value(sides[0].returned, sides[1].returned));
+    frame.returned = value;
   } else {
     if (sides[0].stack.size() != sides[1].stack.size()) return refuse("two depths of the stack");
     // What has one value for both sides comes first: what may be one of several things must not be that.
-    for (std::size_t k = 0; k < locals.size(); ++k)
+    for (std::size_t k = 0; k < frame.locals.size(); ++k)
       (void)meet.value(sides[0].locals[k], sides[1].locals[k]).has_value();
     for (std::size_t k = 0; k < sides[0].stack.size(); ++k)
       (void)meet.value(sides[0].stack[k], sides[1].stack[k]).has_value();
-    for (std::size_t k = 0; k < locals.size(); ++k) {
+    for (std::size_t k = 0; k < frame.locals.size(); ++k) {
       FRAMEJIT_TRY(value, meet.variable(sides[0].locals[k], sides[1].locals[k]));
       sides[0].locals[k] = value;
     }
@@ -703,28 +718,28 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   }
   FRAMEJIT_REQUIRE(meet.finish(decides, std::move(sides[0].block), std::move(sides[1].block)));
   for (auto& [list, items] : joined_lists) {
-    s.record(list, [list = list, before = list->items] { list->items = before; });
+    session.record(list, [list = list, before = list->items] { list->items = before; });
     list->items = std::move(items);
   }
   if (!returns) {
-    locals = std::move(sides[0].locals);
-    stack = std::move(sides[0].stack);
-    for (const std::vector<Value*>* slots : {&locals, &stack})
+    frame.locals = std::move(sides[0].locals);
+    frame.stack = std::move(sides[0].stack);
+    for (const std::vector<Value*>* slots : {&frame.locals, &frame.stack})
       for (const Value* v : *slots)
         if (holds(v, moved)) return refuse("an iterator that one side moves on");
-    pc = sides[0].where && !where ? sides[0].pc : sides[0].where ? here : join;
-    if (where) scope_->where = where;
-    return pc == until_ || sides[0].where ? Step(Flow::Jumped) : settle();
+    frame.pc = sides[0].where && !where ? sides[0].pc : sides[0].where ? here : join;
+    if (where) frame.flow.scope->where = where;
+    return frame.pc == frame.flow.until || sides[0].where ? Step(Flow::Jumped) : settle_stack(frame);
   }
   // The region ends at a return that takes a value from the stack.
   const auto takes_value = [&](uint32_t at) {
-    return view->instrs()[at].op == Opcode::ReturnValue && view->instrs()[at].depth == 1;
+    return frame.view->instrs()[at].op == Opcode::ReturnValue && frame.view->instrs()[at].depth == 1;
   };
   uint32_t end = sides[0].pc;
-  for (uint32_t at = 0; at < view->instrs().size() && !takes_value(end); ++at)
+  for (uint32_t at = 0; at < frame.view->instrs().size() && !takes_value(end); ++at)
     if (takes_value(at)) end = at;
-  if (outermost && !takes_value(end)) return refuse("constants that are returned");
-  pc = end;
+  if (frame.outermost && !takes_value(end)) return refuse("constants that are returned");
+  frame.pc = end;
   return Flow::Returned;
 }
 

@@ -15,7 +15,7 @@ inline constexpr uint32_t kMostBranches = 40;   // in each other
 inline constexpr std::size_t kMostChoices = 8;  // that a variable may be
 
 /// One side of a branch: its nodes, and the state of the frame at its end.
-struct SymbolicFrame::Side {
+struct Side {
   std::unique_ptr<graph::Block> block = std::make_unique<graph::Block>();
   std::vector<Value*> locals, stack;
   uint32_t pc = 0;
@@ -25,7 +25,7 @@ struct SymbolicFrame::Side {
 };
 
 /// The round of a loop that is being captured. It ends at the loop's head or where the loop is left.
-struct SymbolicFrame::Scope {
+struct RoundScope {
   uint32_t head;
   std::vector<bool> members;
   bool decided = false;  // by an array value
@@ -44,6 +44,32 @@ struct SymbolicFrame::Scope {
   }
 };
 
+/// The jump `i` goes by an array value: both sides, up to where they meet. `why`: the break if that cannot be.
+Step capture_branch(SymbolicFrame& frame, Value* condition, const Instr& i, Break why);
+/// capture_mode='trace': goes on where the values go now, which the graph expects from then on.
+Step follow_branch(SymbolicFrame& frame, Value* condition, const Instr& i, Break why);
+/// Where a side begins, and what is to be done before its first instruction.
+struct Way {
+  uint32_t pc = 0;
+  std::vector<Value*> stack;
+  std::function<Step()> first;
+};
+/// What is `choice` before a fork is its first item on one side and `rest` on the other.
+struct Split {
+  Value* choice = nullptr;
+  Value* rest = nullptr;
+};
+Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[2], uint32_t join, Split split);
+/// Goes on with each of the things that a value may be, up to where the stack is not higher than `depth`.
+Step split_choice(SymbolicFrame& frame, Value* choice, std::size_t depth);
+Step settle_stack(SymbolicFrame& frame);  // nothing on the stack is one of several things
+Captured<Value*> next_instruction(SymbolicFrame& frame);
+/// The loop whose head this is, if it goes on by an array value; nothing: it is executed as any other code.
+std::optional<Step> capture_array_loop(SymbolicFrame& frame);
+bool in_hopeless_loop(SymbolicFrame& frame, uint32_t at);
+/// Loops that go by array values have no gradient: a branch in one would only be captured to no end.
+bool is_differentiated_round(SymbolicFrame& frame);
+
 struct OpenBlock {
   Session& session;
   OpenBlock(Session& s, graph::Block& block) : session(s) { session.open(block); }
@@ -55,7 +81,7 @@ inline bool is_mutable_array(const Value& v) { return v.wrap == Wrap::NdArray ||
 inline Value* resolved(Value* v) { return v && v->kind == ValueKind::Lazy && !v->items.empty() ? v->items[0] : v; }
 /// A variable that may be one thing or another, or unbound: nothing but a new value can be done with it.
 inline bool is_unknown(const Value* v) { return v && v->kind == ValueKind::Null && v->partial; }
-/// One of several things, which one the graph says: whoever loads it goes on with each of them (SymbolicFrame::split).
+/// One of several things, which one the graph says: whoever loads it goes on with each of them (split_choice).
 inline bool is_choice(const Value* v) { return is_unknown(v) && v->which != graph::kNoValue; }
 Value* unknown_value(Session& s);
 

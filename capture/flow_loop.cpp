@@ -49,20 +49,20 @@ bool depends_on_round(const graph::Graph& graph, const graph::Block& body, graph
 }  // namespace
 
 /// A loop whose rounds are being captured.
-class SymbolicFrame::LoopCapture {
+class LoopCapture {
  public:
-  LoopCapture(SymbolicFrame& frame, Scope& scope)
+  LoopCapture(SymbolicFrame& frame, RoundScope& scope)
       : frame_(frame),
-        x_(frame.x),
-        s_(frame.s),
+        x_(frame.executor()),
+        s_(frame.session()),
         scope_(scope),
-        mark_(frame.s.mark()),
+        mark_(frame.session().mark()),
         before_(frame.locals),
         stack_(frame.stack) {}
 
   /// The frame behind the loop, or nothing: all is as it was.
   std::optional<Step> run() {
-    const std::vector<Loop> loops = frame_.loops_;
+    const std::vector<SymbolicFrame::Loop> loops = frame_.loops;
     for (int round = 0; round < kMostRounds; ++round) {
       const Outcome outcome = try_round();
       if (outcome == kCaptured) {
@@ -72,7 +72,7 @@ class SymbolicFrame::LoopCapture {
       s_.rollback(mark_);
       frame_.locals = before_;
       frame_.stack = stack_;
-      frame_.loops_ = loops;
+      frame_.loops = loops;
       frame_.pc = scope_.head;
       if (outcome != kAgain) break;
     }
@@ -91,9 +91,9 @@ class SymbolicFrame::LoopCapture {
     body_ = std::make_unique<graph::Block>();
     const OpenBlock opened(s_, *body_);
     begin();
-    Scope* const around = std::exchange(frame_.scope_, &scope_);
+    RoundScope* const around = std::exchange(frame_.flow.scope, &scope_);
     const bool complete = round();
-    frame_.scope_ = around;
+    frame_.flow.scope = around;
     if (!complete || !scope_.decided || x_.handled() || !s_.is_pure(mark_) || frame_.stack != stack_) return kRefused;
     if (const std::optional<bool> found = find_changes(); !found || *found) return found ? kAgain : kRefused;
     return decide() ? give() : kRefused;
@@ -326,13 +326,13 @@ class SymbolicFrame::LoopCapture {
     if (!is_first) return break_at(BreakId::DataDependentBranch, is_first.error().message);
     const Way ways[2] = {{exits[0], stack_, {}},
                          {exits[1], stack_, [&] { return go_on({exits.begin() + 1, exits.end()}, join); }}};
-    return frame_.fork(*is_first, ways, join, {});
+    return fork_paths(frame_, *is_first, ways, join, {});
   }
 
   SymbolicFrame& frame_;
   Executor& x_;
   Session& s_;
-  Scope& scope_;
+  RoundScope& scope_;
   const Session::Mark mark_;
   const std::vector<Value*> before_, stack_;
   std::vector<Value*> starts_, after_;
@@ -344,36 +344,39 @@ class SymbolicFrame::LoopCapture {
   Value* where_ = nullptr;
 };
 
-std::optional<Step> SymbolicFrame::loop() {
-  const FlowMap& map = view->flow_map();
-  if (!map.is_head(pc) || x.options().decide || generator || x.handled() || s.has_tape() || x.branches >= kMostBranches)
+std::optional<Step> capture_array_loop(SymbolicFrame& frame) {
+  Session& session = frame.session();
+  Executor& x = frame.executor();
+  const FlowMap& map = frame.view->flow_map();
+  if (!map.is_head(frame.pc) || x.options().decide || frame.generator || x.handled() || session.has_tape() ||
+      x.branches >= kMostBranches)
     return std::nullopt;
-  if (scope_ && scope_->head == pc) return std::nullopt;  // its own round begins
-  int& tries = tries_[pc];
+  if (frame.flow.scope && frame.flow.scope->head == frame.pc) return std::nullopt;  // its own round begins
+  int& tries = frame.flow.tries[frame.pc];
   if (tries >= kMostTries) return std::nullopt;
   ++tries;
-  Scope scope{pc, map.loop_at(pc)};
-  const uint32_t location = s.location();
+  RoundScope scope{frame.pc, map.loop_at(frame.pc)};
+  const uint32_t location = session.location();
   ++x.branches;
-  std::optional<Step> done = LoopCapture(*this, scope).run();
+  std::optional<Step> done = LoopCapture(frame, scope).run();
   --x.branches;
-  s.set_location(location);
+  session.set_location(location);
   if (done) --tries;
   return done;
 }
 
-bool SymbolicFrame::is_differentiated_round() const {
-  if (!s.has_tape()) return false;
-  const FlowMap& map = view->flow_map();
+bool is_differentiated_round(SymbolicFrame& frame) {
+  if (!frame.session().has_tape()) return false;
+  const FlowMap& map = frame.view->flow_map();
   for (uint32_t head = 0; head < map.end(); ++head)
-    if (map.is_head(head) && map.loop_at(head)[pc]) return true;
+    if (map.is_head(head) && map.loop_at(head)[frame.pc]) return true;
   return false;
 }
 
-bool SymbolicFrame::in_hopeless_loop(uint32_t at) const {
-  if (scope_) return false;
-  return std::any_of(tries_.begin(), tries_.end(), [&](const auto& tried) {
-    const std::vector<bool>& members = view->flow_map().loop_at(tried.first);
+bool in_hopeless_loop(SymbolicFrame& frame, uint32_t at) {
+  if (frame.flow.scope) return false;
+  return std::any_of(frame.flow.tries.begin(), frame.flow.tries.end(), [&](const auto& tried) {
+    const std::vector<bool>& members = frame.view->flow_map().loop_at(tried.first);
     return tried.second >= kMostTries && members[at];
   });
 }

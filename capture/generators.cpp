@@ -1,12 +1,12 @@
 // Generators that are made and run during capture: their frames stand still between two values.
 #include "capture/generators.h"
 
+#include "capture/handlers.h"
 #include "capture/instances.h"
 #include "capture/iterate.h"
 #include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
-#include "capture/symbolic_frame.h"
 
 namespace framejit::capture {
 
@@ -20,11 +20,11 @@ bool is_stop(const Value& v) {
 
 Captured<Value*> SymbolicFrame::resume(Value* sent, Value* thrown) {
   if (finished_) {
-    returned = x.none();
-    if (thrown) return raise(thrown, BreakId::ExceptionHandling).failure();
+    returned = executor_.none();
+    if (thrown) return raise_exception(thrown, BreakId::ExceptionHandling).failure();
     return static_cast<Value*>(nullptr);
   }
-  s.record([this, at = pc, held_locals = locals, held_stack = stack, was_started = started, gave = returned] {
+  session_.record([this, at = pc, held_locals = locals, held_stack = stack, was_started = started, gave = returned] {
     pc = at;
     locals = held_locals;
     stack = held_stack;
@@ -34,14 +34,14 @@ Captured<Value*> SymbolicFrame::resume(Value* sent, Value* thrown) {
   });
   if (thrown) {
     if (started) --pc;  // it is raised at the yield
-    Break at = raise(thrown, BreakId::ExceptionHandling).error();
+    Break at = raise_exception(thrown, BreakId::ExceptionHandling).error();
     if (!started || !unwind(at)) {
       finished_ = true;
       if (is_stop(*thrown)) at.raised = nullptr;
       return Unexpected<Break>{std::move(at)};
     }
   } else if (started) {
-    push(sent ? sent : x.none());
+    push(sent ? sent : executor_.none());
   } else if (sent && !sent->is_none()) {
     return break_at(BreakId::WouldRaise, "can't send non-None value to a just-started generator");
   }
@@ -63,22 +63,23 @@ bool SymbolicFrame::is_delegating() const {
   return started && !finished_ && pc >= 2 && view->instrs()[pc - 2].op == Opcode::Send;
 }
 
-Step SymbolicFrame::delegate_op(const Instr& i) {
-  if (i.op == Opcode::GetYieldFromIter) return push_iterator(iterate(x, pop()));
-  if (!generator) return suspended(i);
-  Value* sent = pop();
-  Value* receiver = peek(py::kIteratorSlots);
-  if (receiver->kind != ValueKind::Iterator) return suspended(i);
+Step delegate_op(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
+  if (i.op == Opcode::GetYieldFromIter) return push_iterator(frame, iterate(x, frame.pop()));
+  if (!frame.generator) return suspended(frame, i);
+  Value* sent = frame.pop();
+  Value* receiver = frame.peek(py::kIteratorSlots);
+  if (receiver->kind != ValueKind::Iterator) return suspended(frame, i);
   const bool inner = receiver->iterated == kGenerator;
   if (!inner && !sent->is_none()) return break_at(BreakId::GeneratorFrame, "send() to an iterator");
   FRAMEJIT_TRY(value, inner ? resume_generator(x, receiver, sent) : next_item(x, receiver));
   if (value) {
-    push(value);
+    frame.push(value);
     return Flow::Next;
   }
-  pop_raw(py::kIteratorSlots);
-  push(inner ? x.generator_frame(receiver).returned : x.none());
-  pc = static_cast<uint32_t>(i.arg);
+  frame.pop_raw(py::kIteratorSlots);
+  frame.push(inner ? x.generator_frame(receiver).returned : x.none());
+  frame.pc = static_cast<uint32_t>(i.arg);
   return Flow::Jumped;
 }
 

@@ -2,6 +2,7 @@
 #include "capture/attributes.h"
 #include "capture/calls.h"
 #include "capture/flow.h"
+#include "capture/handlers.h"
 #include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
@@ -9,134 +10,150 @@
 
 namespace framejit::capture {
 
-Step SymbolicFrame::stack_op(const Instr& i) {
+namespace {
+
+Step load_method(SymbolicFrame& frame, Value* from, PyObject* name);
+
+}  // namespace
+
+Step stack_op(SymbolicFrame& frame, const Instr& i) {
+  Session& session = frame.session();
   switch (i.op) {
-    case Opcode::PushNull: push(s.make(ValueKind::Null)); break;
+    case Opcode::PushNull: frame.push(session.make(ValueKind::Null)); break;
     case Opcode::PopTop:
-      if (may_finalize_in_slot(stack.back())) return finalizes();
-      pop_raw();
+      if (may_finalize_in_slot(frame.stack.back())) return finalizes();
+      frame.pop_raw();
       break;
-    case Opcode::Copy: push(stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
-    case Opcode::Swap: std::swap(stack.back(), stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
-    case Opcode::LoadConst: push(literal(x, view->constant(i.arg))); break;
-    case Opcode::LoadAssertionError: push(s.constant(PyExc_AssertionError)); break;
+    case Opcode::Copy: frame.push(frame.stack[frame.stack.size() - static_cast<std::size_t>(i.arg)]); break;
+    case Opcode::Swap:
+      std::swap(frame.stack.back(), frame.stack[frame.stack.size() - static_cast<std::size_t>(i.arg)]);
+      break;
+    case Opcode::LoadConst: frame.push(literal(frame.executor(), frame.view->constant(i.arg))); break;
+    case Opcode::LoadAssertionError: frame.push(session.constant(PyExc_AssertionError)); break;
     default: break;  // Nop, Resume
   }
   return Flow::Next;
 }
 
+namespace {
+
 /// What a slot of the entered frame held is relied upon by being there (a value that is loaded or deleted, perhaps
 /// never looked at), or by not being there (a variable that the region binds and deletes).
-void SymbolicFrame::guard_binding(int local, GuardKind kind) {
+void guard_binding(SymbolicFrame& frame, int local, GuardKind kind) {
   Guard g{};
   g.kind = kind;
-  g.source = slot_source(SourceKind::Local, local, text_of(view->local_name(local)));
-  s.add_guard(std::move(g));
+  g.source = slot_source(SourceKind::Local, local, text_of(frame.view->local_name(local)));
+  frame.session().add_guard(std::move(g));
 }
 
-Step SymbolicFrame::local_op(const Instr& i) {
-  Value*& slot = locals[static_cast<std::size_t>(i.arg)];
+}  // namespace
+
+Step local_op(SymbolicFrame& frame, const Instr& i) {
+  Value*& slot = frame.locals[static_cast<std::size_t>(i.arg)];
   const bool stores = i.op == Opcode::StoreFast;
   const bool unbinds = i.op == Opcode::DeleteFast || i.op == Opcode::LoadFastAndClear ||
-                       (stores && stack.back()->kind == ValueKind::Null && !stack.back()->partial);
-  if (!unbound_at_entry.empty()) {
-    const bool unbound = unbound_at_entry[static_cast<std::size_t>(i.arg)];
-    if (!unbound && !stores && slot && slot->source) guard_binding(i.arg, GuardKind::Bound);
-    if (unbound && unbinds) guard_binding(i.arg, GuardKind::Unbound);
+                       (stores && frame.stack.back()->kind == ValueKind::Null && !frame.stack.back()->partial);
+  if (!frame.unbound_at_entry.empty()) {
+    const bool unbound = frame.unbound_at_entry[static_cast<std::size_t>(i.arg)];
+    if (!unbound && !stores && slot && slot->source) guard_binding(frame, i.arg, GuardKind::Bound);
+    if (unbound && unbinds) guard_binding(frame, i.arg, GuardKind::Unbound);
   }
   switch (i.op) {
     case Opcode::StoreFast:
-      if (slot != stack.back() && may_finalize_in_slot(slot, outermost ? i.arg : -1)) return finalizes();
-      slot = pop_raw();
+      if (slot != frame.stack.back() && may_finalize_in_slot(slot, frame.outermost ? i.arg : -1)) return finalizes();
+      slot = frame.pop_raw();
       if (unbinds) slot = nullptr;  // LoadFastAndClear found it unbound
       break;
     case Opcode::DeleteFast:
-      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
-      if (may_finalize_in_slot(slot, outermost ? i.arg : -1)) return finalizes();
-      if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(frame.view->local_name(i.arg)));
+      if (may_finalize_in_slot(slot, frame.outermost ? i.arg : -1)) return finalizes();
+      if (!slot) return break_at(BreakId::UnboundVariable, text_of(frame.view->local_name(i.arg)));
       slot = nullptr;
       break;
     case Opcode::LoadFastAndClear:
-      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
-      push(slot ? slot : s.make(ValueKind::Null));
+      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(frame.view->local_name(i.arg)));
+      frame.push(slot ? slot : frame.session().make(ValueKind::Null));
       slot = nullptr;
       break;
     default:  // LoadFast, LoadFastCheck
-      if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
-      if (is_choice(slot)) return split(slot, stack.size());
-      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
-      push(slot);
+      if (!slot) return break_at(BreakId::UnboundVariable, text_of(frame.view->local_name(i.arg)));
+      if (is_choice(slot)) return split_choice(frame, slot, frame.stack.size());
+      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(frame.view->local_name(i.arg)));
+      frame.push(slot);
   }
   return Flow::Next;
 }
 
-Step SymbolicFrame::cell_op(const Instr& i) {
+Step cell_op(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
   const auto at = static_cast<std::size_t>(i.arg);
   if (i.op == Opcode::CopyFreeVars) {
-    const std::size_t first = locals.size() - at;
-    FRAMEJIT_CHECK(closure.size() >= at, "a closure shorter than the code's free variables");
-    for (std::size_t k = 0; k < at; ++k) locals[first + k] = closure[k];
+    const std::size_t first = frame.locals.size() - at;
+    FRAMEJIT_CHECK(frame.closure.size() >= at, "a closure shorter than the code's free variables");
+    for (std::size_t k = 0; k < at; ++k) frame.locals[first + k] = frame.closure[k];
     return Flow::Next;
   }
-  Value*& slot = locals[at];
+  Value*& slot = frame.locals[at];
   if (i.op == Opcode::MakeCell) {
-    Value* cell = s.make(ValueKind::Cell);
+    Value* cell = frame.session().make(ValueKind::Cell);
     if (slot) cell->items.push_back(slot);
     slot = cell;
     return Flow::Next;
   }
   if (!slot || slot->kind != ValueKind::Cell)
-    return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+    return break_at(BreakId::UnboundVariable, text_of(frame.view->local_name(i.arg)));
   switch (i.op) {
-    case Opcode::LoadClosure: push(slot); break;
+    case Opcode::LoadClosure: frame.push(slot); break;
     case Opcode::LoadDeref:
-      if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
-      push(slot->items[0]);
+      if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(frame.view->local_name(i.arg)));
+      frame.push(slot->items[0]);
       break;
     case Opcode::StoreDeref:
       if (!slot->items.empty() && may_finalize(slot->items[0])) return finalizes();
-      x.effects().store_cell(slot, pop_raw());
+      x.effects().store_cell(slot, frame.pop_raw());
       break;
     default:  // DeleteDeref
-      if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(frame.view->local_name(i.arg)));
       if (may_finalize(slot->items[0])) return finalizes();
       x.effects().store_cell(slot, nullptr);
   }
   return Flow::Next;
 }
 
-Step SymbolicFrame::global_op(const Instr& i) {
-  PyObject* name = view->name(i.arg);
+Step global_op(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
+  PyObject* name = frame.view->name(i.arg);
   if (i.op == Opcode::LoadGlobal) {
-    FRAMEJIT_TRY(value, load_global(x, globals, builtins, name, module_));
-    push_callable(value, i.flag ? s.make(ValueKind::Null) : nullptr);
+    FRAMEJIT_TRY(value, load_global(x, frame.globals, frame.builtins, name));
+    push_callable(frame, value, i.flag ? frame.session().make(ValueKind::Null) : nullptr);
     return Flow::Next;
   }
-  if (!PyDict_CheckExact(globals))
+  if (!PyDict_CheckExact(frame.globals))
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
-  if (may_finalize(PyDict_GetItemWithError(globals, name))) return finalizes();
+  if (may_finalize(PyDict_GetItemWithError(frame.globals, name))) return finalizes();
   if (i.op == Opcode::StoreGlobal) {
-    FRAMEJIT_REQUIRE(store_global(x, globals, name, pop_raw()));
+    FRAMEJIT_REQUIRE(store_global(x, frame.globals, name, frame.pop_raw()));
     return Flow::Next;
   }
-  FRAMEJIT_TRY(present, global_item(x, globals, name, module_));
+  FRAMEJIT_TRY(present, global_item(x, frame.globals, name));
   if (!present) return break_at(BreakId::UnboundVariable, text_of(name));
-  FRAMEJIT_REQUIRE(store_global(x, globals, name, nullptr));
+  FRAMEJIT_REQUIRE(store_global(x, frame.globals, name, nullptr));
   return Flow::Next;
 }
 
 // An import of a module that is loaded already, under a guard on sys.modules and on __import__.
-Step SymbolicFrame::import_op(const Instr& i) {
-  PyObject* name = view->name(i.arg);
+Step import_op(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
+  PyObject* name = frame.view->name(i.arg);
   if (i.flag) return break_at(BreakId::UserEffect, "lazy import");
   if (i.op == Opcode::ImportFrom) {
-    Value* module = peek(1);
+    Value* module = frame.peek(1);
     if (!module->is_constant() || !PyModule_CheckExact(module->object.get()))
       return break_at(BreakId::UserEffect, "an import from an object that is not a module");
-    return push_or_break(get_attr(x, module, name));
+    return frame.push_or_break(get_attr(x, module, name));
   }
-  Value* from = pop();
-  Value* level = pop();
+  Value* from = frame.pop();
+  Value* level = frame.pop();
   PyObject* modules = PyImport_GetModuleDict();
   const bool absolute =
       level->is_constant() && PyLong_CheckExact(level->object.get()) && PyLong_AsLong(level->object.get()) == 0;
@@ -174,59 +191,65 @@ Step SymbolicFrame::import_op(const Instr& i) {
     return break_at(BreakId::UserEffect, "import " + full);
   }
   Ref<> importer = Ref<>::steal(PyUnicode_InternFromString("__import__"));
-  FRAMEJIT_TRY(function, load_global(x, globals, builtins, importer.get(), module_));
+  FRAMEJIT_TRY(function, load_global(x, frame.globals, frame.builtins, importer.get()));
   function = look(x, function);
   if (!function->is_constant() || !PyCFunction_Check(function->object.get()))
     return break_at(BreakId::UserEffect, "import " + full);
-  push(s.constant(result));
+  frame.push(frame.session().constant(result));
   return Flow::Next;
 }
 
-Step SymbolicFrame::attr_op(const Instr& i) {
-  PyObject* name = view->name(i.arg);
+Step attr_op(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
+  PyObject* name = frame.view->name(i.arg);
   if (i.op == Opcode::StoreAttr || i.op == Opcode::DeleteAttr) {
-    Value* target = pop();
-    Value* value = i.op == Opcode::StoreAttr ? pop_raw() : nullptr;
+    Value* target = frame.pop();
+    Value* value = i.op == Opcode::StoreAttr ? frame.pop_raw() : nullptr;
     FRAMEJIT_REQUIRE(set_attr(x, target, name, value));
     return Flow::Next;
   }
-  Value* from = pop();
-  if (i.op == Opcode::LoadAttr) return push_or_break(get_attr(x, from, name));
-  return load_method(from, name);
+  Value* from = frame.pop();
+  if (i.op == Opcode::LoadAttr) return frame.push_or_break(get_attr(x, from, name));
+  return load_method(frame, from, name);
 }
 
+namespace {
+
 /// A method of `from` as the interpreter pushes it: the function and its self, or what was found and NULL.
-Step SymbolicFrame::load_method(Value* from, PyObject* name) {
+Step load_method(SymbolicFrame& frame, Value* from, PyObject* name) {
   Value* self = nullptr;
-  FRAMEJIT_TRY(found, get_attr(x, from, name, &self));
+  FRAMEJIT_TRY(found, get_attr(frame.executor(), from, name, &self));
   if (self) {
-    push(found);
-    push(self);
+    frame.push(found);
+    frame.push(self);
   } else {
     if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->iterated == 0)
       found->iterated = kLoadedMethod;
-    push_callable(found, s.make(ValueKind::Null));
+    push_callable(frame, found, frame.session().make(ValueKind::Null));
   }
   return Flow::Next;
 }
 
+}  // namespace
+
 /// `null`: the NULL that goes with it, or null where none does.
-void SymbolicFrame::push_callable(Value* callable, Value* null) {
-  if (null && !py::kNullBehindCallable) push(null);
-  push(callable);
-  if (null && py::kNullBehindCallable) push(null);
+void push_callable(SymbolicFrame& frame, Value* callable, Value* null) {
+  if (null && !py::kNullBehindCallable) frame.push(null);
+  frame.push(callable);
+  if (null && py::kNullBehindCallable) frame.push(null);
 }
 
 // super(class, self).name, without a super object.
-Step SymbolicFrame::load_super(const Instr& i) {
-  Value* self = pop();
-  Value* cls = pop();
-  Value* made_by = pop();
+Step load_super(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
+  Value* self = frame.pop();
+  Value* cls = frame.pop();
+  Value* made_by = frame.pop();
   if (!made_by->is_constant() || made_by->object.get() != reinterpret_cast<PyObject*>(&PySuper_Type))
-    return unsupported(i);
+    return unsupported(frame, i);
   FRAMEJIT_TRY(super, call(x, made_by, {cls, self}, {}));
-  if (i.flag) return load_method(super, view->name(i.arg));
-  return push_or_break(get_attr(x, super, view->name(i.arg)));
+  if (i.flag) return load_method(frame, super, frame.view->name(i.arg));
+  return frame.push_or_break(get_attr(x, super, frame.view->name(i.arg)));
 }
 
 }  // namespace framejit::capture

@@ -5,13 +5,19 @@
 #include "capture/attributes.h"
 #include "capture/builtins.h"
 #include "capture/calls.h"
+#include "capture/handlers.h"
 #include "capture/instances.h"
 #include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
-#include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
+
+namespace {
+
+Captured<bool> catches(SymbolicFrame& frame, Value* wanted, PyTypeObject* raised);
+
+}  // namespace
 
 bool SymbolicFrame::unwind(const Break& b) {
   const Handler* handler = b.raised ? view->handler_of(pc) : nullptr;
@@ -20,71 +26,77 @@ bool SymbolicFrame::unwind(const Break& b) {
     if (may_finalize_in_slot(stack[i])) return false;
   stack.resize(handler->depth);
   if (handler->lasti)
-    push(s.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
+    push(session_.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
   push(b.raised);
   pc = handler->target;
   return true;
 }
 
-Step SymbolicFrame::raise(Value* exception, BreakId id) {
+Step raise_exception(Value* exception, BreakId id) {
   Unexpected<Break> b = break_at(id, std::string(class_of(*exception)->tp_name));
   b.error.raised = exception;
   return b;
 }
 
-Step SymbolicFrame::raise_op(const Instr& i) {
+Step raise_op(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
   if (i.op == Opcode::Reraise) {
-    Value* exception = pop();
-    return is_exception(*exception) ? raise(exception, BreakId::ExceptionHandling) : unsupported_handling(i);
+    Value* exception = frame.pop();
+    return is_exception(*exception) ? raise_exception(exception, BreakId::ExceptionHandling)
+                                    : unsupported_handling(frame, i);
   }
-  if (i.arg == 2) pop();  // __cause__: reading it is a break
-  if (i.arg == 0) return x.handled() ? raise(x.handled(), BreakId::ExceptionHandling) : unsupported_handling(i);
-  Value* exception = pop();
+  if (i.arg == 2) frame.pop();  // __cause__: reading it is a break
+  if (i.arg == 0)
+    return x.handled() ? raise_exception(x.handled(), BreakId::ExceptionHandling) : unsupported_handling(frame, i);
+  Value* exception = frame.pop();
   if (exception->is_constant() && PyType_Check(exception->object.get()) &&
       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(exception->object.get()),
                        reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     FRAMEJIT_TRY(made, call(x, exception, {}, {}));
     exception = made;
   }
-  if (!is_exception(*exception)) return unsupported_handling(i);
-  return raise(exception, BreakId::ExceptionHandling);
+  if (!is_exception(*exception)) return unsupported_handling(frame, i);
+  return raise_exception(exception, BreakId::ExceptionHandling);
 }
 
-Step SymbolicFrame::handler_op(const Instr& i) {
+Step handler_op(SymbolicFrame& frame, const Instr& i) {
+  Executor& x = frame.executor();
   switch (i.op) {
     case Opcode::PushExcInfo: {
-      Value* exception = pop();
-      if (!is_exception(*exception)) return unsupported_handling(i);
-      push(x.handled() ? x.handled() : s.make(ValueKind::Null));
-      push(exception);
+      Value* exception = frame.pop();
+      if (!is_exception(*exception)) return unsupported_handling(frame, i);
+      frame.push(x.handled() ? x.handled() : frame.session().make(ValueKind::Null));
+      frame.push(exception);
       x.set_handled(exception);
       return Flow::Next;
     }
     case Opcode::PopExcept: {
-      if (!x.handled()) return unsupported_handling(i);
-      Value* before = pop_raw();
+      if (!x.handled()) return unsupported_handling(frame, i);
+      Value* before = frame.pop_raw();
       x.set_handled(before->kind == ValueKind::Null ? nullptr : before);
       return Flow::Next;
     }
     default: break;
   }
   // CheckExcMatch
-  Value* wanted = pop();
-  Value* exception = peek(1);
-  if (!is_exception(*exception)) return unsupported_handling(i);
-  FRAMEJIT_TRY(is, catches(wanted, class_of(*exception)));
-  push(x.boolean(is));
+  Value* wanted = frame.pop();
+  Value* exception = frame.peek(1);
+  if (!is_exception(*exception)) return unsupported_handling(frame, i);
+  FRAMEJIT_TRY(is, catches(frame, wanted, class_of(*exception)));
+  frame.push(x.boolean(is));
   return Flow::Next;
 }
 
+namespace {
+
 // `except` looks at the MRO only: no __instancecheck__.
-Captured<bool> SymbolicFrame::catches(Value* wanted, PyTypeObject* raised) {
+Captured<bool> catches(SymbolicFrame& frame, Value* wanted, PyTypeObject* raised) {
   if (wanted->kind == ValueKind::Tuple) {
     bool any = false;  // all are looked at: what is no exception raises
     for (Value* each : wanted->items) {
-      each = look(x, each);
+      each = look(frame.executor(), each);
       if (each->kind == ValueKind::Tuple) return break_at(BreakId::ExceptionHandling, "nested tuples of exceptions");
-      FRAMEJIT_TRY(is, catches(each, raised));
+      FRAMEJIT_TRY(is, catches(frame, each, raised));
       any = any || is;
     }
     return any;
@@ -96,36 +108,41 @@ Captured<bool> SymbolicFrame::catches(Value* wanted, PyTypeObject* raised) {
   return PyType_IsSubtype(raised, reinterpret_cast<PyTypeObject*>(type)) != 0;
 }
 
-Step SymbolicFrame::with_op(const Instr& i) {
+}  // namespace
+
+Step with_op(SymbolicFrame& frame, const Instr& i) {
+  Session& session = frame.session();
+  Executor& x = frame.executor();
   static PyObject* const kEnter = interned("__enter__");
   static PyObject* const kExit = interned("__exit__");
   if (i.op == Opcode::BeforeWith) {
-    Value* manager = pop();
+    Value* manager = frame.pop();
     FRAMEJIT_TRY(leave, special_method(x, manager, kExit));
     FRAMEJIT_TRY(enter, special_method(x, manager, kEnter));
     if (!leave || !enter)
       return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
-    push(leave);
-    return push_or_break(call(x, enter, {}, {}));
+    frame.push(leave);
+    return frame.push_or_break(call(x, enter, {}, {}));
   }
   if (i.op == Opcode::LoadSpecial) {
-    if (i.arg > 1) return suspended(i);
-    Value* manager = pop();
+    if (i.arg > 1) return suspended(frame, i);
+    Value* manager = frame.pop();
     FRAMEJIT_TRY(method, special_method(x, manager, i.arg == 0 ? kEnter : kExit));
     if (!method) return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
-    push_callable(method, s.make(ValueKind::Null));
+    push_callable(frame, method, session.make(ValueKind::Null));
     return Flow::Next;
   }
   // WithExceptStart: __exit__ (with its self or NULL), lasti, what was handled before, the exception
-  Value* exception = peek(1);
-  if (!is_exception(*exception) || stack.size() < static_cast<std::size_t>(py::kExitAt)) return unsupported_handling(i);
-  Value* traceback = s.make(ValueKind::Object);  // of no known class: using it is a break
+  Value* exception = frame.peek(1);
+  if (!is_exception(*exception) || frame.stack.size() < static_cast<std::size_t>(py::kExitAt))
+    return unsupported_handling(frame, i);
+  Value* traceback = session.make(ValueKind::Object);  // of no known class: using it is a break
   traceback->object = Ref<>::share(reinterpret_cast<PyObject*>(&PyTraceBack_Type));
-  Value* type = s.constant(reinterpret_cast<PyObject*>(class_of(*exception)));
+  Value* type = session.constant(reinterpret_cast<PyObject*>(class_of(*exception)));
   Values args{type, exception, traceback};
-  if (Value* self = py::kExitHasSelf ? peek(py::kExitAt - 1) : nullptr; self && self->kind != ValueKind::Null)
+  if (Value* self = py::kExitHasSelf ? frame.peek(py::kExitAt - 1) : nullptr; self && self->kind != ValueKind::Null)
     args.insert(args.begin(), self);
-  return push_or_break(call(x, peek(py::kExitAt), args, {}));
+  return frame.push_or_break(call(x, frame.peek(py::kExitAt), args, {}));
 }
 
 }  // namespace framejit::capture

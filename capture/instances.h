@@ -24,7 +24,8 @@ Captured<Value*> special_method(Executor& x, Value* v, PyObject* name);
 /// type(v).name(v, *args) where the class defines it in Python, else null.
 Captured<Value*> special(Executor& x, Value* v, PyObject* name, const Values& args);
 Value* attribute(const Value* made, const std::string& name);  // or null
-void set_attribute(Executor& x, Value* made, const std::string& name, Value* value);  // of an instance made here; null: deletes
+void set_attribute(Executor& x, Value* made, const std::string& name,
+                   Value* value);  // of an instance made here; null: deletes
 
 /// A class of a polyfill in Python, whose instances stand for those of another type.
 bool is_polyfill_class(const PyTypeObject* type);

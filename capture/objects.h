@@ -30,7 +30,8 @@ Frontend* frontend_of(Executor& x, const Value& v);
 Frontend* frontend_for(Executor& x, PyObject* callable);
 /// type(v), borrowed; null: not known.
 PyObject* type_of(Executor& x, Value* v);
-void guard(Executor& x, GuardKind kind, const SourceRef& source, PyObject* object = nullptr, PyObject* key = nullptr, int64_t number = 0);
+void guard(Executor& x, GuardKind kind, const SourceRef& source, PyObject* object = nullptr, PyObject* key = nullptr,
+           int64_t number = 0);
 
 /// An object from outside whose last reference may be the one that goes, and code would run (capture/py/drops.h): it
 /// must run before what follows.

@@ -2,6 +2,8 @@
 #include "capture/symbolic_frame.h"
 
 #include "capture/attributes.h"
+#include "capture/flow.h"
+#include "capture/handlers.h"
 #include "capture/instances.h"
 #include "capture/iterate.h"
 #include "capture/objects.h"
@@ -30,9 +32,10 @@ SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView>
       globals(globals_dict),
       builtins(builtins_dict),
       locals(static_cast<std::size_t>(view->local_count()), nullptr),
-      x(executor),
-      s(executor.session()),
-      first_value_(static_cast<uint32_t>(s.mark().values)) {}
+      executor_(executor),
+      session_(executor.session()) {
+  flow.first_value = static_cast<uint32_t>(session_.mark().values);
+}
 
 std::string SymbolicFrame::home() const {
   static PyObject* const kName = interned("__name__");
@@ -47,7 +50,8 @@ void SymbolicFrame::note_reached(Break& b) const {
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
   const std::string home = this->home();
-  if (is_polyfill_module(home) || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit."))))
+  if (is_polyfill_module(home) ||
+      (executor_.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit."))))
     return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
@@ -59,23 +63,23 @@ Break SymbolicFrame::locate(Break b) const {
 }
 
 void SymbolicFrame::begin_step() {
-  ++x.steps;
+  ++executor_.steps;
   const Instr& i = current();
-  uint32_t& id = x.locations(view.get())[pc];
-  if (id == 0) id = s.graph().add_location({text_of(view->code()->co_filename), i.line, i.column, i.end_column});
-  s.set_location(id);
-  s.set_frame(view->code()->co_filename, globals);
+  uint32_t& id = executor_.locations(view.get())[pc];
+  if (id == 0) id = session_.graph().add_location({text_of(view->code()->co_filename), i.line, i.column, i.end_column});
+  session_.set_location(id);
+  session_.set_frame(view->code()->co_filename, globals);
 }
 
 Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
-  const CaptureOptions& options = x.options();
-  const std::size_t nodes = s.graph().value_count();
-  for (Loop& loop : loops_)
+  const CaptureOptions& options = executor_.options();
+  const std::size_t nodes = session_.graph().value_count();
+  for (Loop& loop : loops)
     if (loop.head == head) {
       // In the outermost frame rounds can be regions. Elsewhere all callers would be left to the bytecode too, and a
       // gradient to a tape.
-      const std::size_t most =
-          options.fullgraph || s.has_tape() ? options.most_nodes_of_loop() : (outermost ? 1 : 4) * options.unroll_nodes;
+      const std::size_t most = options.fullgraph || session_.has_tape() ? options.most_nodes_of_loop()
+                                                                        : (outermost ? 1 : 4) * options.unroll_nodes;
       // Each round that is left is assumed to add half as many nodes as one so far.
       const auto added = static_cast<double>(nodes - loop.nodes);
       const bool is_for = loop.rounds > 0 && view->instrs()[head].op == Opcode::ForIter;
@@ -85,22 +89,24 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
         return break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
       return true;
     }
-  loops_.push_back({head, nodes, 0});
+  loops.push_back({head, nodes, 0});
   return true;
 }
 
 Step SymbolicFrame::advance() {
-  if (std::optional<Break> limit = x.limits.exceeded(x.steps, s)) return Unexpected<Break>{std::move(*limit)};
-  if (std::optional<Step> behind = loop()) return std::move(*behind);
-  if (!outermost && !generator && x.options().loops && !s.has_tape() && x.loops.leaves(x, *this)) {
+  if (std::optional<Break> limit = executor_.limits.exceeded(executor_.steps, session_))
+    return Unexpected<Break>{std::move(*limit)};
+  if (std::optional<Step> behind = capture_array_loop(*this)) return std::move(*behind);
+  if (!outermost && !generator && executor_.options().loops && !session_.has_tape() &&
+      executor_.loops.leaves(executor_, *this)) {
     Break before{BreakId::ElementLoop};
     before.before_loop = true;
     return Unexpected<Break>{std::move(before)};
   }
   begin_step();
   if (outermost) {
-    x.visits.resize(view->instrs().size());
-    ++x.visits[pc];
+    executor_.visits.resize(view->instrs().size());
+    ++executor_.visits[pc];
   }
   Step done = [&]() -> Step {
     try {
@@ -109,36 +115,36 @@ Step SymbolicFrame::advance() {
       return break_at(BreakId::ScalarOverflow, error.what());
     }
   }();
-  if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
-  if (done && s.is_too_deep()) return break_at(BreakId::CapturedTooMuch, "a long chain of objects");
+  if (done && session_.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
+  if (done && session_.is_too_deep()) return break_at(BreakId::CapturedTooMuch, "a long chain of objects");
   if (done) {
-    FRAMEJIT_REQUIRE(s.check_nodes());
+    FRAMEJIT_REQUIRE(session_.check_nodes());
   }
   if (!done && unwind(done.error())) done = Flow::Jumped;
   if (!done) return done;
-  s.sync_dim_guards();
+  session_.sync_dim_guards();
   if (*done == Flow::Next) pc = view->behind(pc);
   return done;
 }
 
 Captured<Value*> SymbolicFrame::run() {
-  SymbolicFrame* caller = x.frame;
-  const uint32_t location = s.location();
-  Value* const handled = x.handled();
-  x.frame = this;
+  SymbolicFrame* caller = executor_.frame;
+  const uint32_t location = session_.location();
+  Value* const handled = executor_.handled();
+  executor_.frame = this;
   for (;;) {
     Step done = advance();
     if (!done) {
-      x.frame = caller;
-      if (x.handled() != handled) x.set_handled(handled);
+      executor_.frame = caller;
+      if (executor_.handled() != handled) executor_.set_handled(handled);
       return Unexpected<Break>{locate(std::move(done.error()))};
     }
     if (*done != Flow::Returned && *done != Flow::Yielded) continue;
-    x.frame = caller;
+    executor_.frame = caller;
     finished_ = *done == Flow::Returned;
-    s.set_location(location);
-    if (caller) s.set_frame(caller->view->code()->co_filename, caller->globals);
-    if (x.handled() != handled) return break_at(BreakId::GeneratorFrame, "yield in a handler");
+    session_.set_location(location);
+    if (caller) session_.set_frame(caller->view->code()->co_filename, caller->globals);
+    if (executor_.handled() != handled) return break_at(BreakId::GeneratorFrame, "yield in a handler");
     return returned;
   }
 }
@@ -150,7 +156,7 @@ Value* SymbolicFrame::pop_raw() {
   return v;
 }
 
-Value* SymbolicFrame::pop() { return look(x, pop_raw()); }
+Value* SymbolicFrame::pop() { return look(executor_, pop_raw()); }
 
 Values SymbolicFrame::pop_raw(int count) {
   FRAMEJIT_CHECK(static_cast<std::size_t>(count) <= stack.size(), "symbolic stack underflow");
@@ -161,7 +167,7 @@ Values SymbolicFrame::pop_raw(int count) {
 
 Value* SymbolicFrame::peek(int from_top) {
   FRAMEJIT_CHECK(static_cast<std::size_t>(from_top) <= stack.size(), "symbolic stack underflow");
-  return look(x, stack[stack.size() - static_cast<std::size_t>(from_top)]);
+  return look(executor_, stack[stack.size() - static_cast<std::size_t>(from_top)]);
 }
 
 Step SymbolicFrame::push_or_break(Captured<Value*> v) {
@@ -179,13 +185,13 @@ Step SymbolicFrame::jump(const Instr& i) {
   return Flow::Jumped;
 }
 
-Step SymbolicFrame::unsupported(const Instr& i) {
+Step unsupported(SymbolicFrame&, const Instr& i) {
   return break_at(BreakId::UnsupportedInstruction, std::string(name_of(i.op)));
 }
 
-Step SymbolicFrame::suspended(const Instr& i) { return break_at(BreakId::GeneratorFrame, std::string(name_of(i.op))); }
+Step suspended(SymbolicFrame&, const Instr& i) { return break_at(BreakId::GeneratorFrame, std::string(name_of(i.op))); }
 
-Step SymbolicFrame::unsupported_handling(const Instr& i) {
+Step unsupported_handling(SymbolicFrame&, const Instr& i) {
   return break_at(BreakId::ExceptionHandling, std::string(name_of(i.op)));
 }
 
@@ -193,26 +199,27 @@ Step SymbolicFrame::unsupported_handling(const Instr& i) {
 Step SymbolicFrame::step(const Instr& i) {
   switch (i.op) {
 #define FRAMEJIT_STEP(name, handler) \
-  case Opcode::name: return handler(i);
+  case Opcode::name: return handler(*this, i);
     FRAMEJIT_OPCODES(FRAMEJIT_STEP)
 #undef FRAMEJIT_STEP
   }
-  return unsupported(i);
+  return unsupported(*this, i);
 }
 
-Step SymbolicFrame::return_op(const Instr& i) {
-  returned = i.op == Opcode::ReturnConst ? literal(x, view->constant(i.arg)) : pop_raw();
+Step return_op(SymbolicFrame& frame, const Instr& i) {
+  frame.returned =
+      i.op == Opcode::ReturnConst ? literal(frame.executor(), frame.view->constant(i.arg)) : frame.pop_raw();
   return Flow::Returned;
 }
 
-Step SymbolicFrame::yield_op(const Instr& i) {
-  if (!generator) return suspended(i);
+Step yield_op(SymbolicFrame& frame, const Instr& i) {
+  if (!frame.generator) return suspended(frame, i);
   if (i.op == Opcode::ReturnGenerator) {
-    push(x.none());  // what the first next() sends; POP_TOP follows
+    frame.push(frame.executor().none());  // what the first next() sends; POP_TOP follows
     return Flow::Next;
   }
-  returned = pop_raw();
-  ++pc;
+  frame.returned = frame.pop_raw();
+  ++frame.pc;
   return Flow::Yielded;
 }
 

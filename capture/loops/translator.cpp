@@ -631,7 +631,7 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::LoadGlobal: {
-      Captured<Value*> v = load_global(executor_, f.globals, f.builtins, f.view->name(i.arg), "");
+      Captured<Value*> v = load_global(executor_, f.globals, f.builtins, f.view->name(i.arg));
       if (!v) throw NotCompiled{"a global that is not there"};
       Typed made;
       made.kind = Kind::Object;
