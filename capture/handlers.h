@@ -7,9 +7,9 @@ namespace framejit::capture {
 
 using OpcodeHandler = Step(SymbolicFrame& frame, const Instr& i);
 
-OpcodeHandler stack_op, local_op, cell_op, global_op, import_op, attr_op, load_super, operator_op, subscript_op, build_op, extend_op,
-    string_op, unpack_op, match_op, jump_op, iterate_op, call_op, call_ex, make_function, set_function_attribute, delegate_op,
-    raise_op, handler_op, with_op, return_op, yield_op;
+OpcodeHandler stack_op, local_op, cell_op, global_op, import_op, attr_op, load_super, operator_op, subscript_op,
+    build_op, extend_op, string_op, unpack_op, match_op, jump_op, iterate_op, call_op, call_ex, make_function,
+    set_function_attribute, delegate_op, raise_op, handler_op, with_op, return_op, yield_op;
 // Breaks.
 OpcodeHandler unsupported;
 OpcodeHandler unsupported_handling;  // of exceptions

@@ -10,7 +10,7 @@
 #include "capture/attributes.h"
 #include "capture/builtins.h"
 #include "capture/calls.h"
-#include "capture/loops/translator.h"
+#include "capture/loops/loop_instructions.h"
 #include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
@@ -18,6 +18,19 @@
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
+
+namespace {
+
+bool is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args);
+void choose(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args);
+Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args);
+Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args);
+std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args);
+void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args);
+Typed iterator_over(LoopTranslator& t, const Typed& v);
+void store(LoopTranslator& t, cfg::Id object, int offset, cfg::Id value);
+
+}  // namespace
 
 using graph::DType;
 using Kind = Typed::Kind;
@@ -90,56 +103,58 @@ Typed null() {
 
 }  // namespace
 
-void LoopTranslator::do_call(const Instr& i) {
+void do_call(LoopTranslator& t, const Instr& i) {
   if (i.kwnames >= 0) throw NotCompiled{"a call with keywords"};
   std::vector<Typed> args(static_cast<std::size_t>(i.arg));
-  for (std::size_t k = args.size(); k-- > 0;) args[k] = pop();
-  const Typed second = pop(), first = pop();
+  for (std::size_t k = args.size(); k-- > 0;) args[k] = t.pop();
+  const Typed second = t.pop(), first = t.pop();
   const Typed& callable = first.kind == Kind::Null ? second : first;
   if (first.kind != Kind::Null && second.kind == Kind::List && args.size() == 1) {
-    append(second, known(std::move(args[0])));
+    append(t, second, known(t, std::move(args[0])));
     Typed none;
     none.kind = Kind::Object;
-    none.value = executor_.none();
-    push(std::move(none));
-    frame().pc = frame().view->behind(frame().pc);
-    return take_checkpoint(true);
+    none.value = t.executor.none();
+    t.push(std::move(none));
+    t.frame().pc = t.frame().view->behind(t.frame().pc);
+    return t.take_checkpoint(true);
   }
   if (first.kind != Kind::Null && second.is_complex() && args.empty()) {
-    push(of_complex(settled(second.ids[0]), op(Op::Neg, Type::F64, settled(second.ids[1])),
-                    second.kind == Kind::ComplexScalar));
-    frame().pc = frame().view->behind(frame().pc);
+    t.push(of_complex(t.settled(second.ids[0]), t.op(Op::Neg, Type::F64, t.settled(second.ids[1])),
+                      second.kind == Kind::ComplexScalar));
+    t.frame().pc = t.frame().view->behind(t.frame().pc);
     return;
   }
   if (first.kind == Kind::Object && second.kind == Kind::Int && args.empty()) {
     const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;
     for (const cfg::Function& f : kIntMethods)
-      if (std::strcmp(f.name, name) == 0) push(of_int(call(f, second.ids[0]), true));
-    frame().pc = frame().view->behind(frame().pc);
+      if (std::strcmp(f.name, name) == 0) t.push(of_int(t.call(f, second.ids[0]), true));
+    t.frame().pc = t.frame().view->behind(t.frame().pc);
     return;
   }
   if (first.kind == Kind::Object && second.kind != Kind::Null) {
-    Value* method = look(executor_, first.value);
+    Value* method = look(t.executor, first.value);
     if (method->kind != ValueKind::Function) throw NotCompiled{"a call of a method"};
     args.insert(args.begin(), second);
-    frame().pc = frame().view->behind(frame().pc);
-    return enter_function(method, std::move(args));
+    t.frame().pc = t.frame().view->behind(t.frame().pc);
+    return enter_function(t, method, std::move(args));
   }
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
-  Value* f = look(executor_, callable.value);
-  frame().pc = frame().view->behind(frame().pc);
+  Value* f = look(t.executor, callable.value);
+  t.frame().pc = t.frame().view->behind(t.frame().pc);
   if (f->kind == ValueKind::Object)
-    if (Value* function = unwrapped(executor_, f)) f = function;
-  if (f->kind == ValueKind::Function && is_itself(f, args)) return push(call_itself(f, args));
-  if (f->kind == ValueKind::Function) return enter_function(f, std::move(args));
+    if (Value* function = unwrapped(t.executor, f)) f = function;
+  if (f->kind == ValueKind::Function && is_itself(t, f, args)) return t.push(call_itself(t, f, args));
+  if (f->kind == ValueKind::Function) return enter_function(t, f, std::move(args));
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
-  for (Typed& a : args) a = known(std::move(a));
-  if (is_extremum_of_kinds(f->object.get(), args)) return choose(f->object.get(), args);
-  push(call_builtin(f->object.get(), args));
+  for (Typed& a : args) a = known(t, std::move(a));
+  if (is_extremum_of_kinds(f->object.get(), args)) return choose(t, f->object.get(), args);
+  t.push(call_builtin(t, f->object.get(), args));
 }
 
+namespace {
+
 /// min() or max() of two numbers that are not of one type: which one it gives decides the type of what follows.
-bool LoopTranslator::is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args) const {
+bool is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args) {
   if (args.size() != 2 || !args[0].is_number() || !args[1].is_number() || !PyCFunction_Check(callable)) return false;
   if (args[0].kind == args[1].kind && (args[0].kind != Kind::Scalar || args[0].dtype == args[1].dtype)) return false;
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
@@ -148,23 +163,23 @@ bool LoopTranslator::is_extremum_of_kinds(PyObject* callable, const std::vector<
          (std::strcmp(name, "min") == 0 || std::strcmp(name, "max") == 0);
 }
 
-void LoopTranslator::choose(PyObject* callable, const std::vector<Typed>& args) {
+void choose(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
   const bool most = std::strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, "max") == 0;
-  const cfg::Id second = truth(compare(most ? Py_GT : Py_LT, args[1], args[0]));
-  flush_pending();
-  State other = state_;
-  push(args[1]);
+  const cfg::Id second = truth(t, compare(t, most ? Py_GT : Py_LT, args[1], args[0]));
+  t.flush_pending();
+  LoopState other = t.state;
+  t.push(args[1]);
   other.frames.back().stack.push_back(args[0]);
-  const cfg::Edge yes = edge_to(state_), no = edge_to(std::move(other));
-  cfg::Block& b = cfg_.blocks[block_];
+  const cfg::Edge yes = t.edge_to(t.state), no = t.edge_to(std::move(other));
+  cfg::Block& b = t.cfg.blocks[t.block];
   b.end = cfg::Block::End::Branch;
   b.condition = second;
   b.to[0] = yes;
   b.to[1] = no;
-  ended_ = true;
+  t.ended = true;
 }
 
-Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args) {
+Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args) {
   const auto is = [callable](auto* type) { return callable == reinterpret_cast<PyObject*>(type); };
   const std::size_t count = args.size();
   const auto all = [&](auto test) { return std::all_of(args.begin(), args.end(), test); };
@@ -173,78 +188,79 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     if (!all([](const Typed& v) { return v.is_integer(); })) throw NotCompiled{"a range of what is no integer"};
     Typed range;
     range.kind = Kind::Range;
-    const Typed start = count > 1 ? args[0] : of_int(integer(0), true);
-    range.ids = {start.ids[0], args[count > 1 ? 1 : 0].ids[0], count > 2 ? args[2].ids[0] : integer(1)};
-    if (!cfg_.is_const(range.ids[2]) || cfg_.at(range.ids[2]).imm == 0) throw NotCompiled{"a range of an unknown step"};
-    range.natural = start.natural && cfg_.at(range.ids[2]).imm > 0;
+    const Typed start = count > 1 ? args[0] : of_int(t.integer(0), true);
+    range.ids = {start.ids[0], args[count > 1 ? 1 : 0].ids[0], count > 2 ? args[2].ids[0] : t.integer(1)};
+    if (!t.cfg.is_const(range.ids[2]) || t.cfg.at(range.ids[2]).imm == 0)
+      throw NotCompiled{"a range of an unknown step"};
+    range.natural = start.natural && t.cfg.at(range.ids[2]).imm > 0;
     return range;
   }
   if (is(&PyEnum_Type) && count >= 1 && count <= 2 && (count == 1 || args[1].kind == Kind::Int)) {
     Typed number, joint;
     number.kind = Kind::Iterator;
     number.natural = count == 1 || args[1].natural;
-    number.ids = {count == 1 ? integer(0) : args[1].ids[0]};
+    number.ids = {count == 1 ? t.integer(0) : args[1].ids[0]};
     joint.kind = Kind::Joint;
     joint.holds = "e";
-    joint.items = {std::move(number), iterator_over(args[0])};
+    joint.items = {std::move(number), iterator_over(t, args[0])};
     return joint;
   }
   if (is(&PyZip_Type) && count >= 1) {
     Typed joint;
     joint.kind = Kind::Joint;
     joint.holds = "z";
-    for (const Typed& a : args) joint.items.push_back(iterator_over(a));
+    for (const Typed& a : args) joint.items.push_back(iterator_over(t, a));
     return joint;
   }
-  if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(args);
-  if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(settled(as_f64(args[0])));
-  if (is(&PyBool_Type) && count == 1) return of_bool(truth(args[0]));
+  if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(t, args);
+  if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(t.settled(as_f64(t, args[0])));
+  if (is(&PyBool_Type) && count == 1) return of_bool(truth(t, args[0]));
   const auto to_int = [&](cfg::Id value) {
-    check(op(Op::Lt, Type::I64, op(Op::Abs, Type::F64, value), number(0x1p62)));
-    return of_int(op(Op::ToI64, Type::I64, value));
+    t.check(t.op(Op::Lt, Type::I64, t.op(Op::Abs, Type::F64, value), t.number(0x1p62)));
+    return of_int(t.op(Op::ToI64, Type::I64, value));
   };
   if (is(&PyLong_Type) && count == 1 && args[0].is_number()) {
     if (args[0].is_integer()) return of_int(args[0].ids[0], args[0].natural);
-    return to_int(settled(as_f64(args[0])));
+    return to_int(t.settled(as_f64(t, args[0])));
   }
   if (!PyCFunction_Check(callable)) {
-    if (std::optional<Typed> made = call_numpy(callable, args)) return *made;
+    if (std::optional<Typed> made = call_numpy(t, callable, args)) return *made;
     throw NotCompiled{"a call of " + short_repr(callable), any_array};
   }
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   const auto named = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
   const bool of_math = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "math") == 0;
-  if (of_math) return call_math(name, args);
+  if (of_math) return call_math(t, name, args);
   if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") != 0)
     throw NotCompiled{"a call of " + short_repr(callable)};
   if (named("divmod") && count == 2 &&
       all([](const Typed& v) { return v.kind == Kind::Int || v.kind == Kind::Float; })) {
     Typed both;
     both.kind = Kind::Tuple;
-    both.items = {binary(kFloorDiv, args[0], args[1]), binary(kRemainder, args[0], args[1])};
+    both.items = {binary(t, kFloorDiv, args[0], args[1]), binary(t, kRemainder, args[0], args[1])};
     return both;
   }
   if (named("pow") && count == 2 && all([](const Typed& v) { return v.kind == Kind::Int || v.kind == Kind::Float; }))
-    return binary(kPower, args[0], args[1]);
+    return binary(t, kPower, args[0], args[1]);
   if (named("len") && count == 1) {
-    if (args[0].kind == Kind::Tuple) return of_int(integer(static_cast<int64_t>(args[0].items.size())), true);
-    if (const std::optional<Typed> list = list_of(args[0])) return of_int(load(list->ids[0], py::kListSize), true);
-    if (const Typed* array = array_of(args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);
+    if (args[0].kind == Kind::Tuple) return of_int(t.integer(static_cast<int64_t>(args[0].items.size())), true);
+    if (const std::optional<Typed> list = list_of(t, args[0])) return of_int(t.load(list->ids[0], py::kListSize), true);
+    if (const Typed* array = array_of(t, args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);
   }
-  if (named("abs") && count == 1 && args[0].is_complex()) return complex_length(args[0]);
+  if (named("abs") && count == 1 && args[0].is_complex()) return complex_length(t, args[0]);
   if (named("abs") && count == 1 && args[0].is_number() && args[0].kind != Kind::Bool) {
     const Typed& v = args[0];
-    const cfg::Id id = settled(v.ids[0]);
+    const cfg::Id id = t.settled(v.ids[0]);
     Typed made = v;
     made.origin = 0;  // another object
     made.natural = true;
-    if (type_of(id) != Type::I64) {
-      made.ids = {op(Op::Abs, type_of(id), id)};
+    if (t.type_of(id) != Type::I64) {
+      made.ids = {t.op(Op::Abs, t.type_of(id), id)};
     } else {
       if (v.kind == Kind::Scalar && v.dtype != DType::I64) throw NotCompiled{"abs() of a small integer"};
-      made.ids = {
-          op(Op::Select, Type::I64, op(Op::Lt, Type::I64, id, integer(0)), exact(Op::SubExact, integer(0), id), id)};
+      made.ids = {t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, id, t.integer(0)),
+                       t.exact(Op::SubExact, t.integer(0), id), id)};
     }
     return made;
   }
@@ -253,35 +269,36 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
       })) {
     Typed best = args[0];
     best.origin = 0;  // it may be any of them
-    best.ids = {settled(best.ids[0])};
+    best.ids = {t.settled(best.ids[0])};
     for (std::size_t k = 1; k < count; ++k) {
-      const cfg::Id other = settled(args[k].ids[0]), now = best.ids[0];
-      const cfg::Id better = named("min") ? op(Op::Lt, Type::I64, other, now) : op(Op::Lt, Type::I64, now, other);
-      best.ids = {op(Op::Select, type_of(now), better, other, now)};
+      const cfg::Id other = t.settled(args[k].ids[0]), now = best.ids[0];
+      const cfg::Id better = named("min") ? t.op(Op::Lt, Type::I64, other, now) : t.op(Op::Lt, Type::I64, now, other);
+      best.ids = {t.op(Op::Select, t.type_of(now), better, other, now)};
       best.natural = named("min") ? best.natural && args[k].natural : best.natural || args[k].natural;
     }
     return best;
   }
   if (named("round") && count == 1) {
     if (args[0].kind == Kind::Int) return args[0];
-    if (args[0].kind == Kind::Float) return to_int(op(Op::Rint, Type::F64, args[0].ids[0]));
+    if (args[0].kind == Kind::Float) return to_int(t.op(Op::Rint, Type::F64, args[0].ids[0]));
   }
   throw NotCompiled{"a call of " + std::string(name) + "()", any_array};
 }
 
-Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
+Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args) {
   const auto named = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
   const auto refused = [&] { return NotCompiled{"a call of math." + std::string(name) + "()"}; };
   if (args.empty() || args.size() > 2) throw refused();
   if (std::all_of(args.begin(), args.end(), [](const Typed& a) { return a.kind == Kind::Int; })) {
     const cfg::Id first = args[0].ids[0];
     if (named("gcd") && args.size() == 2) {
-      for (const Typed& a : args) check(op(Op::Ne, Type::I64, a.ids[0], integer(std::numeric_limits<int64_t>::min())));
-      return of_int(call(kGcd, first, args[1].ids[0]), true);
+      for (const Typed& a : args)
+        t.check(t.op(Op::Ne, Type::I64, a.ids[0], t.integer(std::numeric_limits<int64_t>::min())));
+      return of_int(t.call(kGcd, first, args[1].ids[0]), true);
     }
     if (named("isqrt") && args.size() == 1) {
-      check(op(Op::Le, Type::I64, integer(0), first));
-      return of_int(call(kIntSqrt, first), true);
+      t.check(t.op(Op::Le, Type::I64, t.integer(0), first));
+      return of_int(t.call(kIntSqrt, first), true);
     }
   }
   std::vector<cfg::Id> ids;
@@ -292,71 +309,71 @@ Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
                           named("atan") || named("fabs") || named("radians") || named("degrees") || named("atan2") ||
                           named("pow");
     if (a.is_integer() && !as_float) throw refused();
-    ids.push_back(settled(as_f64(a)));
+    ids.push_back(t.settled(as_f64(t, a)));
   }
   const cfg::Id x = ids[0];
   if (args.size() == 1) {
-    if (named("fabs")) return of_float(op(Op::Abs, Type::F64, x));
-    if (named("isnan")) return of_bool(op(Op::Ne, Type::I64, x, x));
+    if (named("fabs")) return of_float(t.op(Op::Abs, Type::F64, x));
+    if (named("isnan")) return of_bool(t.op(Op::Ne, Type::I64, x, x));
     if (named("sqrt")) {
-      check(op(Op::Le, Type::I64, number(0.0), x));
-      return of_float(op(Op::Sqrt, Type::F64, x));
+      t.check(t.op(Op::Le, Type::I64, t.number(0.0), x));
+      return of_float(t.op(Op::Sqrt, Type::F64, x));
     }
-    if (named("radians")) return of_float(op(Op::Mul, Type::F64, x, number(3.141592653589793 / 180.0)));
-    if (named("degrees")) return of_float(op(Op::Mul, Type::F64, x, number(180.0 / 3.141592653589793)));
+    if (named("radians")) return of_float(t.op(Op::Mul, Type::F64, x, t.number(3.141592653589793 / 180.0)));
+    if (named("degrees")) return of_float(t.op(Op::Mul, Type::F64, x, t.number(180.0 / 3.141592653589793)));
     for (const auto& [whole, rounded] :
          {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc)})
       if (named(whole)) {
         if (args[0].kind != Kind::Float) throw refused();  // NumPy's scalars have methods of their own
-        const cfg::Id made = op(rounded, Type::F64, x);
-        check(op(Op::Lt, Type::I64, op(Op::Abs, Type::F64, made), number(0x1p62)));
-        return of_int(op(Op::ToI64, Type::I64, made));
+        const cfg::Id made = t.op(rounded, Type::F64, x);
+        t.check(t.op(Op::Lt, Type::I64, t.op(Op::Abs, Type::F64, made), t.number(0x1p62)));
+        return of_int(t.op(Op::ToI64, Type::I64, made));
       }
   }
   for (const cfg::Function& f : kMath) {
     if (!named(f.name) || f.operands != static_cast<int>(ids.size())) continue;
-    for (const cfg::Id id : ids) check_finite(id);
-    const cfg::Id made = call(f, x, ids.size() > 1 ? ids[1] : cfg::kNone);
-    check_finite(made);
+    for (const cfg::Id id : ids) t.check_finite(id);
+    const cfg::Id made = t.call(f, x, ids.size() > 1 ? ids[1] : cfg::kNone);
+    t.check_finite(made);
     return of_float(made);
   }
   throw refused();
 }
 
 /// NumPy's functions of one or two numbers, by a loop over float64 with one round.
-std::optional<Typed> LoopTranslator::call_scalar_loop(PyObject* callable, const std::vector<Typed>& args) {
+std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
   const auto is_float = [](const Typed& v) {
     return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
   };
   const auto fits = [&](const Typed& v) {
     return is_float(v) || v.kind == Kind::Int || (v.kind == Kind::Scalar && v.dtype == DType::I64);
   };
-  if (!request_.options.scalar_loop || !std::all_of(args.begin(), args.end(), fits)) return std::nullopt;
+  if (!t.request.options.scalar_loop || !std::all_of(args.begin(), args.end(), fits)) return std::nullopt;
   const bool of_ints = std::none_of(args.begin(), args.end(), is_float);
-  const ScalarLoop* loop = request_.options.scalar_loop(callable, static_cast<int>(args.size()), of_ints);
+  const ScalarLoop* loop = t.request.options.scalar_loop(callable, static_cast<int>(args.size()), of_ints);
   if (!loop) return std::nullopt;
   std::vector<cfg::Id> bits;
-  for (const Typed& a : args) bits.push_back(op(Op::Bits, Type::I64, settled(as_f64(a))));
+  for (const Typed& a : args) bits.push_back(t.op(Op::Bits, Type::I64, t.settled(as_f64(t, a))));
   const cfg::Function& function = kNumpy[(loop->gives_bool ? 2 : 0) + (args.size() == 2 ? 1 : 0)];
   cfg::Node n;
   n.op = Op::Call;
   n.type = function.result;
   n.function = &function;
-  n.args[0] = integer(reinterpret_cast<int64_t>(loop));
+  n.args[0] = t.integer(reinterpret_cast<int64_t>(loop));
   std::copy(bits.begin(), bits.end(), n.args + 1);
-  const cfg::Id made = add(n);
+  const cfg::Id made = t.add(n);
   if (loop->gives_bool) return of_scalar(made, DType::Bool);
-  pending_.push_back(made);
+  t.pending.push_back(made);
   return of_scalar(made, DType::F64);
 }
 
 /// NumPy's functions of one or two float64, by the name that the module numpy has them under.
-std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<Typed>& args) {
+std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args) {
   if (args.empty() || args.size() > 2) return std::nullopt;
   if (!std::all_of(args.begin(), args.end(), [](const Typed& v) {
         return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
       }))
-    return call_scalar_loop(callable, args);
+    return call_scalar_loop(t, callable, args);
   static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
   const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
   if (!numpy || !PyModule_CheckExact(numpy.get())) return PyErr_Clear(), std::nullopt;
@@ -364,44 +381,49 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
   const auto is = [&](const char* name) { return PyDict_GetItemString(dict, name) == callable; };
   const cfg::Id x = args[0].ids[0];
   const auto result = [&](cfg::Id made, bool may_warn) {
-    if (may_warn) pending_.push_back(made);
+    if (may_warn) t.pending.push_back(made);
     return of_scalar(made, DType::F64);
   };
   if (args.size() == 1) {
-    if (is("float64")) return result(settled(x), false);
-    if (is("sqrt")) return std::erase(pending_, x), result(op(Op::Sqrt, Type::F64, x), true);
-    if (is("absolute") || is("fabs")) return result(op(Op::Abs, Type::F64, settled(x)), false);
+    if (is("float64")) return result(t.settled(x), false);
+    if (is("sqrt")) return std::erase(t.pending, x), result(t.op(Op::Sqrt, Type::F64, x), true);
+    if (is("absolute") || is("fabs")) return result(t.op(Op::Abs, Type::F64, t.settled(x)), false);
     for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil),
                                         std::pair("trunc", Op::Trunc), std::pair("rint", Op::Rint)})
-      if (is(name)) return result(op(rounded, Type::F64, settled(x)), false);
-    return call_scalar_loop(callable, args);
+      if (is(name)) return result(t.op(rounded, Type::F64, t.settled(x)), false);
+    return call_scalar_loop(t, callable, args);
   }
   const cfg::Id y = args[1].ids[0];
   if (is("maximum") || is("minimum")) {
-    settled(x);
-    settled(y);
+    t.settled(x);
+    t.settled(y);
     const bool most = is("maximum");
     // NaN is propagated.
-    const cfg::Id first = op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, x),
-                             most ? op(Op::Le, Type::I64, y, x) : op(Op::Le, Type::I64, x, y));
-    check(op(Op::Ne, Type::I64,
-             op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, y), op(Op::Ne, Type::I64, x, number(0.0))), integer(0)));
-    return result(op(Op::Select, Type::F64, first, x, y), false);
+    const cfg::Id first = t.op(Op::Or, Type::I64, t.op(Op::Ne, Type::I64, x, x),
+                               most ? t.op(Op::Le, Type::I64, y, x) : t.op(Op::Le, Type::I64, x, y));
+    t.check(t.op(Op::Ne, Type::I64,
+                 t.op(Op::Or, Type::I64, t.op(Op::Ne, Type::I64, x, y), t.op(Op::Ne, Type::I64, x, t.number(0.0))),
+                 t.integer(0)));
+    return result(t.op(Op::Select, Type::F64, first, x, y), false);
   }
-  return call_scalar_loop(callable, args);
+  return call_scalar_loop(t, callable, args);
 }
 
-void LoopTranslator::guard_code(Value* function) {
+}  // namespace
+
+void guard_code(LoopTranslator& t, Value* function) {
   auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
   Guard g{};
   g.kind = GuardKind::Code;
   g.source = function->source;
   g.object = Ref<>::share(object->func_code);
   g.key = Ref<>::share(object->func_globals);
-  session_.add_guard(std::move(g));
+  t.session.add_guard(std::move(g));
 }
 
-void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
+namespace {
+
+void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args) {
   const std::string name = short_repr(function->object.get());
   if (!function->source || !PyFunction_Check(function->object.get()))
     throw NotCompiled{"a call of a function made in the loop"};
@@ -415,13 +437,13 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   for (const Typed& a : args)
     if (a.is_iterator()) throw NotCompiled{kHeldIterator};
   // Recursions are inlined for as far as they go, but it takes long to predict whether that is of use.
-  const auto same = std::count_if(state_.frames.begin(), state_.frames.end(),
-                                  [code](const Frame& f) { return f.view->code() == code; });
-  if (state_.frames.size() >= kMostInlined || (imagined_graph_ && same > 1))
+  const auto same = std::count_if(t.state.frames.begin(), t.state.frames.end(),
+                                  [code](const LoopFrame& f) { return f.view->code() == code; });
+  if (t.state.frames.size() >= kMostInlined || (t.imagined_graph && same > 1))
     throw NotCompiled{"a recursive call of " + name};
-  if (request_.options.leave_alone && request_.options.leave_alone(code))
+  if (t.request.options.leave_alone && t.request.options.leave_alone(code))
     throw NotCompiled{"a call of " + name + ", which is disabled"};
-  guard_code(function);
+  guard_code(t, function);
   if (const auto missing = code->co_argcount - static_cast<int>(args.size()); missing > 0) {
     const auto part = [&](int index) {
       auto source = std::make_shared<Source>();
@@ -433,42 +455,44 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
     PyObject* defaults = object->func_defaults;
     const Py_ssize_t count = defaults && PyTuple_CheckExact(defaults) ? PyTuple_GET_SIZE(defaults) : 0;
     if (missing > count) throw NotCompiled{"a call of " + name + " without an argument"};
-    guard(executor_, GuardKind::Length, part(-1), nullptr, nullptr, count);
+    guard(t.executor, GuardKind::Length, part(-1), nullptr, nullptr, count);
     for (int k = missing; k > 0; --k) {
       Typed v;
       v.kind = Kind::Object;
-      v.value = lazy(executor_, PyTuple_GET_ITEM(defaults, count - k), part(static_cast<int>(count) - k));
+      v.value = lazy(t.executor, PyTuple_GET_ITEM(defaults, count - k), part(static_cast<int>(count) - k));
       args.push_back(std::move(v));
     }
   }
-  std::shared_ptr<const CodeView>& view = views_[code];
+  std::shared_ptr<const CodeView>& view = t.views[code];
   if (!view) view = CodeView::decode(code);
-  Frame callee{view, object->func_globals, object->func_builtins, 0, std::move(args), {}};
+  LoopFrame callee{view, object->func_globals, object->func_builtins, 0, std::move(args), {}};
   callee.locals.resize(static_cast<std::size_t>(view->local_count()));
-  state_.frames.push_back(std::move(callee));
+  t.state.frames.push_back(std::move(callee));
 }
 
-void LoopTranslator::do_return(Typed v) {
-  if (state_.frames.size() == 1) {
-    push(std::move(v));
+}  // namespace
+
+void do_return(LoopTranslator& t, Typed v) {
+  if (t.state.frames.size() == 1) {
+    t.push(std::move(v));
     throw NotCompiled{"the end of the function"};
   }
-  state_.frames.pop_back();
-  push(std::move(v));
+  t.state.frames.pop_back();
+  t.push(std::move(v));
   // All returns of the function go on in one block.
-  flush_pending();
-  const cfg::Edge edge = edge_to(state_);
-  cfg_.blocks[block_].end = cfg::Block::End::Jump;
-  cfg_.blocks[block_].to[0] = edge;
-  ended_ = true;
+  t.flush_pending();
+  const cfg::Edge edge = t.edge_to(t.state);
+  t.cfg.blocks[t.block].end = cfg::Block::End::Jump;
+  t.cfg.blocks[t.block].to[0] = edge;
+  t.ended = true;
 }
 
-Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
+Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name) {
   const std::string text = text_of(name);
-  if (v.is_complex()) return complex_part(v, text);
-  if (const Typed* array = array_of(v)) {
+  if (v.is_complex()) return complex_part(t, v, text);
+  if (const Typed* array = array_of(t, v)) {
     const std::size_t rank = (array->ids.size() - 1) / 2;
-    if (text == "ndim") return of_int(integer(static_cast<int64_t>(rank)), true);
+    if (text == "ndim") return of_int(t.integer(static_cast<int64_t>(rank)), true);
     if (text == "shape") {
       Typed shape;
       shape.kind = Kind::Tuple;
@@ -478,146 +502,153 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
     throw NotCompiled{"the attribute " + text + " of an array", true};
   }
   if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
-  if (std::optional<Typed> stored = stored_attribute(v, name)) return *stored;
-  Captured<Value*> found = capture::get_attr(executor_, v.value, name);
+  if (std::optional<Typed> stored = stored_attribute(t, v, name)) return *stored;
+  Captured<Value*> found = get_attr(t.executor, v.value, name);
   if (!found || !*found) throw NotCompiled{"the attribute " + text};
   Typed made;
   made.kind = Kind::Object;
-  made.value = look(executor_, *found);
+  made.value = look(t.executor, *found);
   return made;
 }
 
 /// Methods of instances, `list.append`, and the conjugate of a complex number, as the interpreter has them in front of
 /// the call: the method and what it is of.
-bool LoopTranslator::load_method(const Typed& v, PyObject* name) {
+bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
   const bool appends = PyUnicode_CompareWithASCIIString(name, "append") == 0;
-  const Typed of = known(v);
+  const Typed of = known(t, v);
   for (const cfg::Function& f : kIntMethods)
     if (of.kind == Kind::Int && PyUnicode_CompareWithASCIIString(name, f.name) == 0) {
-      pop();
+      t.pop();
       Typed method;
       method.kind = Kind::Object;
-      method.value = session_.constant(type_attr(&PyLong_Type, name));
-      push(std::move(method));
-      push(of);
+      method.value = t.session.constant(type_attr(&PyLong_Type, name));
+      t.push(std::move(method));
+      t.push(of);
       return true;
     }
-  if (of.kind == Kind::Object && of.value->kind == ValueKind::Object && !stored_attribute(of, name)) {
+  if (of.kind == Kind::Object && of.value->kind == ValueKind::Object && !stored_attribute(t, of, name)) {
     Value* self = nullptr;
-    const Captured<Value*> found = capture::get_attr(executor_, of.value, name, &self);
+    const Captured<Value*> found = get_attr(t.executor, of.value, name, &self);
     if (!found || !*found || self != of.value) return false;
-    pop();
+    t.pop();
     Typed method;
     method.kind = Kind::Object;
-    method.value = look(executor_, *found);
-    push(std::move(method));
-    push(of);
+    method.value = look(t.executor, *found);
+    t.push(std::move(method));
+    t.push(of);
     return true;
   }
-  const std::optional<Typed> list = appends ? list_of(of) : std::nullopt;
+  const std::optional<Typed> list = appends ? list_of(t, of) : std::nullopt;
   if (!list && (!of.is_complex() || PyUnicode_CompareWithASCIIString(name, "conjugate") != 0)) return false;
-  pop();
+  t.pop();
   Typed method;
   method.kind = Kind::Object;
-  method.value = session_.constant(type_attr(list ? &PyList_Type : &PyComplex_Type, name));
-  push(std::move(method));
-  push(list ? *list : of);
+  method.value = t.session.constant(type_attr(list ? &PyList_Type : &PyComplex_Type, name));
+  t.push(std::move(method));
+  t.push(list ? *list : of);
   return true;
 }
 
+namespace {
+
 /// Is there another item? A number that is not 0, or 1 for what never ends.
-cfg::Id LoopTranslator::has_more(const Typed& iterator) {
-  if (iterator.kind == Kind::RangeIterator) return op(Op::Ne, Type::I64, iterator.ids[1], integer(0));
+cfg::Id has_more(LoopTranslator& t, const Typed& iterator) {
+  if (iterator.kind == Kind::RangeIterator) return t.op(Op::Ne, Type::I64, iterator.ids[1], t.integer(0));
   if (iterator.kind == Kind::Joint) {
-    cfg::Id all = integer(1);
-    for (const Typed& part : iterator.items) all = op(Op::And, Type::I64, all, has_more(part));
+    cfg::Id all = t.integer(1);
+    for (const Typed& part : iterator.items) all = t.op(Op::And, Type::I64, all, has_more(t, part));
     return all;
   }
-  if (iterator.items.empty()) return integer(1);
+  if (iterator.items.empty()) return t.integer(1);
   const Typed& over = iterator.items[0];
-  const cfg::Id length = over.kind == Kind::List ? load(over.ids[0], py::kListSize) : over.ids[1];
-  return op(Op::Lt, Type::I64, iterator.ids[0], length);
+  const cfg::Id length = over.kind == Kind::List ? t.load(over.ids[0], py::kListSize) : over.ids[1];
+  return t.op(Op::Lt, Type::I64, iterator.ids[0], length);
 }
 
 /// The next item of an iterator that has one.
-Typed LoopTranslator::take(Typed& iterator) {
+Typed take(LoopTranslator& t, Typed& iterator) {
   if (iterator.kind == Kind::RangeIterator) {
     const cfg::Id next = iterator.ids[0], step = iterator.ids[2];
-    iterator.ids = {op(Op::Add, Type::I64, next, step), op(Op::Sub, Type::I64, iterator.ids[1], integer(1)), step};
+    iterator.ids = {t.op(Op::Add, Type::I64, next, step), t.op(Op::Sub, Type::I64, iterator.ids[1], t.integer(1)),
+                    step};
     return of_int(next, iterator.natural);
   }
   if (iterator.kind == Kind::Joint) {
     Typed tuple;
     tuple.kind = Kind::Tuple;
     for (Typed& part : iterator.items) {
-      Typed item = take(part);
-      name(item);
+      Typed item = take(t, part);
+      t.name(item);
       tuple.items.push_back(std::move(item));
     }
     return tuple;
   }
   const cfg::Id at = iterator.ids[0];
   if (iterator.items.empty()) {
-    iterator.ids = {exact(Op::AddExact, at, integer(1))};
+    iterator.ids = {t.exact(Op::AddExact, at, t.integer(1))};
     return of_int(at, iterator.natural);
   }
-  iterator.ids = {op(Op::Add, Type::I64, at, integer(1))};
+  iterator.ids = {t.op(Op::Add, Type::I64, at, t.integer(1))};
   const Typed over = iterator.items[0];
-  return over.kind == Kind::List ? item_of(over, at) : get_item(over, of_int(at, true));
+  return over.kind == Kind::List ? item_of(t, over, at) : get_item(t, over, of_int(at, true));
 }
 
+}  // namespace
+
 /// The next item of a list or array, or of several.
-void LoopTranslator::for_item(const Instr& i) {
-  std::vector<Typed>& stack = frame().stack;
+void for_item(LoopTranslator& t, const Instr& i) {
+  std::vector<Typed>& stack = t.frame().stack;
   Typed& iterator = stack[stack.size() - py::kIteratorSlots];
-  const uint32_t behind = frame().view->behind(frame().pc);
-  flush_pending();
-  State ended = state_;
+  const uint32_t behind = t.frame().view->behind(t.frame().pc);
+  t.flush_pending();
+  LoopState ended = t.state;
   const bool was_there = iterator.object >= 0;
-  const cfg::Id more = has_more(iterator);
-  const uint32_t here = block_;
+  const cfg::Id more = has_more(t, iterator);
+  const uint32_t here = t.block;
   if (was_there) {
     // The interpreter ends an iterator that was there.
-    if (!state_.checkpoint) give_up("the state at the head of a loop cannot be kept");
+    if (!t.state.checkpoint) give_up("the state at the head of a loop cannot be kept");
     cfg::Node n;
     n.op = Op::Check;
     n.args[0] = more;
-    n.exit = exit_at(*state_.checkpoint, {});
-    program_->exits.back().early = false;
-    add(n);
+    n.exit = t.exit_at(*t.state.checkpoint, {});
+    t.program->exits.back().early = false;
+    t.add(n);
   } else {
     // The item is read in a block of its own, behind the test.
-    Frame& last = ended.frames.back();
+    LoopFrame& last = ended.frames.back();
     last.stack.resize(last.stack.size() - py::kIteratorSlots);
     last.pc = static_cast<uint32_t>(i.arg);
-    const uint32_t inside = static_cast<uint32_t>(cfg_.blocks.size());
-    cfg_.blocks.emplace_back();
-    cfg_.blocks.back().level = cfg_.blocks[here].level;
-    const cfg::Edge end = edge_to(std::move(ended));
-    cfg::Block& b = cfg_.blocks[here];
+    const uint32_t inside = static_cast<uint32_t>(t.cfg.blocks.size());
+    t.cfg.blocks.emplace_back();
+    t.cfg.blocks.back().level = t.cfg.blocks[here].level;
+    const cfg::Edge end = t.edge_to(std::move(ended));
+    cfg::Block& b = t.cfg.blocks[here];
     b.end = cfg::Block::End::Branch;
     b.condition = more;
     b.to[0].block = inside;
     b.to[1] = end;
-    block_ = inside;
+    t.block = inside;
   }
-  Typed item = take(iterator);
-  frame().pc = behind;
-  push(std::move(item));
+  Typed item = take(t, iterator);
+  t.frame().pc = behind;
+  t.push(std::move(item));
 }
 
+namespace {
+
 /// An iterator over a list, an array or a range; what is one already stays itself.
-Typed LoopTranslator::iterator_over(const Typed& v) {
+Typed iterator_over(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::Joint || v.kind == Kind::RangeIterator || v.kind == Kind::Iterator) return v;
-  std::optional<Typed> over = list_of(v);
+  std::optional<Typed> over = list_of(t, v);
   if (!over)
-    if (const Typed* array = array_of(v); array && array->ids.size() > 1) over = *array;
+    if (const Typed* array = array_of(t, v); array && array->ids.size() > 1) over = *array;
   Typed iterator;
   if (over) {
     if (over->kind == Kind::List && py::kIteratorSlots > 1) throw NotCompiled{"a loop over a list"};
     iterator.kind = Kind::Iterator;
     iterator.natural = true;
-    iterator.ids = {integer(0)};
+    iterator.ids = {t.integer(0)};
     iterator.items = {*over};
     return iterator;
   }
@@ -625,98 +656,105 @@ Typed LoopTranslator::iterator_over(const Typed& v) {
   iterator.kind = Kind::RangeIterator;
   iterator.natural = v.natural;
   const cfg::Id start = v.ids[0], stop = v.ids[1], step = v.ids[2];
-  const int64_t by = cfg_.at(step).imm;
-  const cfg::Id span = by > 0 ? exact(Op::SubExact, stop, start) : exact(Op::SubExact, start, stop);
+  const int64_t by = t.cfg.at(step).imm;
+  const cfg::Id span = by > 0 ? t.exact(Op::SubExact, stop, start) : t.exact(Op::SubExact, start, stop);
   const int64_t size = by > 0 ? by : -by;
   const cfg::Id some =
-      size == 1 ? span : op(Op::FloorDiv, Type::I64, exact(Op::AddExact, span, integer(size - 1)), integer(size));
-  const cfg::Id left = op(Op::Select, Type::I64, op(Op::Lt, Type::I64, integer(0), span), some, integer(0));
+      size == 1 ? span
+                : t.op(Op::FloorDiv, Type::I64, t.exact(Op::AddExact, span, t.integer(size - 1)), t.integer(size));
+  const cfg::Id left = t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, t.integer(0), span), some, t.integer(0));
   iterator.ids = {start, left, step};
   return iterator;
 }
 
-void LoopTranslator::get_iter() {
-  push(iterator_over(pop_known()));
-  if constexpr (py::kIteratorSlots > 1) push(null());
+}  // namespace
+
+void get_iter(LoopTranslator& t) {
+  t.push(iterator_over(t, t.pop_known()));
+  if constexpr (py::kIteratorSlots > 1) t.push(null());
 }
 
+namespace {
+
 /// Sets the place of an iterator over a range that was there at the entry.
-void LoopTranslator::set_range(cfg::Id iterator, cfg::Id next, cfg::Id left) {
+void set_range(LoopTranslator& t, cfg::Id iterator, cfg::Id next, cfg::Id left) {
   if constexpr (py::kRangeIndex >= 0) {
-    const cfg::Id length = load(iterator, py::kRangeLength);
-    store(iterator, py::kRangeIndex, op(Op::Sub, Type::I64, length, left));
+    const cfg::Id length = t.load(iterator, py::kRangeLength);
+    store(t, iterator, py::kRangeIndex, t.op(Op::Sub, Type::I64, length, left));
   } else {
-    store(iterator, py::kRangeStart, next);
-    store(iterator, py::kRangeLength, left);
+    store(t, iterator, py::kRangeStart, next);
+    store(t, iterator, py::kRangeLength, left);
   }
 }
 
-void LoopTranslator::store(cfg::Id object, int offset, cfg::Id value) {
+void store(LoopTranslator& t, cfg::Id object, int offset, cfg::Id value) {
   cfg::Node n;
   n.op = Op::Store;
   n.args[0] = object;
   n.args[2] = value;
   n.imm = offset;
-  add(n);
+  t.add(n);
 }
 
+}  // namespace
+
 /// An iterator that was there at the entry goes: whoever else holds it finds it where the loop has left it.
-void LoopTranslator::give_back(const Typed& v) {
+void give_back(LoopTranslator& t, const Typed& v) {
   if (v.object < 0 || (v.kind != Kind::RangeIterator && v.kind != Kind::Iterator && v.kind != Kind::Joint)) return;
-  flush_pending();
+  t.flush_pending();
   const auto give = [&](const auto& self, const Typed& part) -> void {
     for (const Typed& inner : part.items)
       if (part.kind == Kind::Joint) self(self, inner);
     if (part.kind == Kind::Joint) return;
-    const cfg::Id iterator = input(Op::Object, part.object);
-    if (part.kind == Kind::RangeIterator) set_range(iterator, part.ids[0], part.ids[1]);
-    else store(iterator, py::kIteratorIndex, part.ids[0]);
+    const cfg::Id iterator = t.input(Op::Object, part.object);
+    if (part.kind == Kind::RangeIterator) set_range(t, iterator, part.ids[0], part.ids[1]);
+    else store(t, iterator, py::kIteratorIndex, part.ids[0]);
   };
   give(give, v);
-  take_checkpoint(true);
+  t.take_checkpoint(true);
 }
 
-void LoopTranslator::for_iter(const Instr& i) {
-  std::vector<Typed>& stack = frame().stack;
+void for_iter(LoopTranslator& t, const Instr& i) {
+  std::vector<Typed>& stack = t.frame().stack;
   Typed& iterator = stack[stack.size() - py::kIteratorSlots];
   if (iterator.kind != Kind::RangeIterator) throw NotCompiled{"a loop over what is no range"};
-  flush_pending();
+  t.flush_pending();
   const cfg::Id next = iterator.ids[0], left = iterator.ids[1], step = iterator.ids[2];
-  const cfg::Id more = op(Op::Ne, Type::I64, left, integer(0));
-  const uint32_t behind = frame().view->behind(frame().pc);
-  State ended = state_;
-  Frame& over = ended.frames.back();
+  const cfg::Id more = t.op(Op::Ne, Type::I64, left, t.integer(0));
+  const uint32_t behind = t.frame().view->behind(t.frame().pc);
+  LoopState ended = t.state;
+  LoopFrame& over = ended.frames.back();
   over.stack.resize(over.stack.size() - py::kIteratorSlots);
   over.pc = static_cast<uint32_t>(i.arg);
   const bool was_there = iterator.object >= 0;
-  const cfg::Id object = was_there ? input(Op::Object, iterator.object) : cfg::kNone;
-  iterator.ids = {op(Op::Add, Type::I64, next, step), op(Op::Sub, Type::I64, left, integer(1)), step};
+  const cfg::Id object = was_there ? t.input(Op::Object, iterator.object) : cfg::kNone;
+  iterator.ids = {t.op(Op::Add, Type::I64, next, step), t.op(Op::Sub, Type::I64, left, t.integer(1)), step};
   const bool natural = iterator.natural;
-  push(of_int(next, natural));
-  frame().pc = behind;
-  const cfg::Edge round = edge_to(state_);
+  t.push(of_int(next, natural));
+  t.frame().pc = behind;
+  const cfg::Edge round = t.edge_to(t.state);
   cfg::Edge end;
   if (!was_there) {
-    end = edge_to(ended);
+    end = t.edge_to(ended);
   } else {
     // Whoever else holds the iterator finds it at its end.
-    end.block = static_cast<uint32_t>(cfg_.blocks.size());
-    cfg_.blocks.emplace_back();
-    cfg_.blocks.back().level = cfg_.blocks[block_].level;
-    const uint32_t here = std::exchange(block_, end.block);
-    set_range(object, next, integer(0));
+    end.block = static_cast<uint32_t>(t.cfg.blocks.size());
+    t.cfg.blocks.emplace_back();
+    t.cfg.blocks.back().level = t.cfg.blocks[t.block].level;
+    const uint32_t here = std::exchange(t.block, end.block);
+    set_range(t, object, next, t.integer(0));
     ended.checkpoint = nullptr;
-    const cfg::Edge on = edge_to(ended);
-    cfg_.blocks[end.block].end = cfg::Block::End::Jump;
-    cfg_.blocks[end.block].to[0] = on;
-    block_ = here;
+    const cfg::Edge on = t.edge_to(ended);
+    t.cfg.blocks[end.block].end = cfg::Block::End::Jump;
+    t.cfg.blocks[end.block].to[0] = on;
+    t.block = here;
   }
-  cfg::Block& b = cfg_.blocks[block_];
+  cfg::Block& b = t.cfg.blocks[t.block];
   b.end = cfg::Block::End::Branch;
   b.condition = more;
   b.to[0] = round;
   b.to[1] = end;
-  ended_ = true;
+  t.ended = true;
 }
 
 }  // namespace framejit::capture

@@ -4,11 +4,24 @@
 #include <cmath>
 #include <utility>
 
-#include "capture/loops/translator.h"
+#include "capture/loops/loop_instructions.h"
 #include "capture/py/extent.h"
 #include "capture/py/layouts.h"
 
 namespace framejit::capture {
+
+namespace {
+
+struct Place {
+  cfg::Id base, at;
+  Typed view;
+};
+
+Typed int_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b);
+Typed float_binary(LoopTranslator& t, int op_kind, cfg::Id x, cfg::Id y);
+Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b);
+
+}  // namespace
 
 using graph::DType;
 using Kind = Typed::Kind;
@@ -128,133 +141,142 @@ Type machine_type(DType t) { return cfg::type_of(mem_of(t)); }
 }  // namespace
 
 /// A Python int in a computation of floats.
-cfg::Id LoopTranslator::as_f64(const Typed& v) {
+cfg::Id as_f64(LoopTranslator& t, const Typed& v) {
   const cfg::Id id = v.ids[0];
-  if (type_of(id) == Type::F64) return id;
-  if (type_of(id) == Type::F32) return op(Op::ToF64, Type::F64, settled(id));
-  if (cfg_.is_const(id)) return number(static_cast<double>(cfg_.at(id).imm));
-  return op(Op::ToF64, Type::F64, id);
+  if (t.type_of(id) == Type::F64) return id;
+  if (t.type_of(id) == Type::F32) return t.op(Op::ToF64, Type::F64, t.settled(id));
+  if (t.cfg.is_const(id)) return t.number(static_cast<double>(t.cfg.at(id).imm));
+  return t.op(Op::ToF64, Type::F64, id);
 }
 
+namespace {
+
 /// The same integer, which an element type can hold; else the interpreter goes on.
-cfg::Id LoopTranslator::in_range(cfg::Id value, DType dtype) {
+cfg::Id in_range(LoopTranslator& t, cfg::Id value, DType dtype) {
   if (dtype == DType::I64) return value;
   cfg::Node n;
   n.op = Op::Extend;
   n.type = Type::I64;
   n.mem = mem_of(dtype);
   n.args[0] = value;
-  const cfg::Id cut = add(n);
-  check(op(Op::Eq, Type::I64, cut, value));
+  const cfg::Id cut = t.add(n);
+  t.check(t.op(Op::Eq, Type::I64, cut, value));
   return value;
 }
 
 /// The value as NumPy converts it for an operator whose common type is `to`, or to store it.
-cfg::Id LoopTranslator::converted(const Typed& v, DType to) {
+cfg::Id converted(LoopTranslator& t, const Typed& v, DType to) {
   const cfg::Id id = v.ids[0];
   if (graph::is_float(to)) {
-    const cfg::Id wide = as_f64(v);
+    const cfg::Id wide = as_f64(t, v);
     if (to == DType::F64) return wide;
-    if (type_of(id) == Type::F32) return id;
+    if (t.type_of(id) == Type::F32) return id;
     if (v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64)) {
       // A number too large for float32 is one that NumPy warns of.
-      const cfg::Id narrow = op(Op::ToF32, Type::F32, settled(wide));
-      check_finite(narrow);
+      const cfg::Id narrow = t.op(Op::ToF32, Type::F32, t.settled(wide));
+      t.check_finite(narrow);
       return narrow;
     }
-    return op(Op::ToF32, Type::F32, wide);
+    return t.op(Op::ToF32, Type::F32, wide);
   }
-  if (type_of(id) != Type::I64) throw NotCompiled{"a float where an integer is stored"};
-  if (to == DType::Bool) return op(Op::Ne, Type::I64, id, integer(0));
+  if (t.type_of(id) != Type::I64) throw NotCompiled{"a float where an integer is stored"};
+  if (to == DType::Bool) return t.op(Op::Ne, Type::I64, id, t.integer(0));
   if (v.kind == Kind::Scalar && (v.dtype == to || v.dtype == DType::Bool)) return id;
   if (v.kind == Kind::Bool) return id;
-  return in_range(id, to);
+  return in_range(t, id, to);
 }
 
-Typed LoopTranslator::binary(int nb, const Typed& a, const Typed& b) {
+}  // namespace
+
+Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kBinaryKinds;
-  if (a.is_complex() || b.is_complex()) return complex_binary(op_kind, a, b);
+  if (a.is_complex() || b.is_complex()) return complex_binary(t, op_kind, a, b);
   if (!a.is_number() || !b.is_number())
     throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
-  if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(op_kind, a, b);
-  if (a.kind == Kind::Float || b.kind == Kind::Float) return float_binary(op_kind, as_f64(a), as_f64(b));
-  return int_binary(op_kind, a, b);
+  if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(t, op_kind, a, b);
+  if (a.kind == Kind::Float || b.kind == Kind::Float) return float_binary(t, op_kind, as_f64(t, a), as_f64(t, b));
+  return int_binary(t, op_kind, a, b);
 }
 
-Typed LoopTranslator::int_binary(int op_kind, const Typed& a, const Typed& b) {
+namespace {
+
+Typed int_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b) {
   const cfg::Id x = a.ids[0], y = b.ids[0];
   const bool natural = a.natural && b.natural;
   switch (op_kind) {
-    case kAdd: return of_int(exact(Op::AddExact, x, y), natural);
+    case kAdd: return of_int(t.exact(Op::AddExact, x, y), natural);
     case kSub: {
-      Typed made = of_int(exact(Op::SubExact, x, y));
-      made.seldom_negative = a.natural && cfg_.is_const(y) && cfg_.at(y).imm > 0;
+      Typed made = of_int(t.exact(Op::SubExact, x, y));
+      made.seldom_negative = a.natural && t.cfg.is_const(y) && t.cfg.at(y).imm > 0;
       return made;
     }
-    case kMul: return of_int(exact(Op::MulExact, x, y), natural);
+    case kMul: return of_int(t.exact(Op::MulExact, x, y), natural);
     case kAnd:
     case kOr:
     case kXor: {
-      const cfg::Id made = op(op_kind == kAnd ? Op::And : op_kind == kOr ? Op::Or : Op::Xor, Type::I64, x, y);
+      const cfg::Id made = t.op(op_kind == kAnd ? Op::And : op_kind == kOr ? Op::Or : Op::Xor, Type::I64, x, y);
       if (a.kind == Kind::Bool && b.kind == Kind::Bool) return of_bool(made);
       return of_int(made, natural || (op_kind == kAnd && (a.natural || b.natural)));
     }
     case kFloorDiv:
     case kRemainder: {
-      check(op(Op::Ne, Type::I64, y, integer(0)));
+      t.check(t.op(Op::Ne, Type::I64, y, t.integer(0)));
       // The least integer by -1 is too large.
-      if (!cfg_.is_const(y)) check(op(Op::Ne, Type::I64, y, integer(-1)));
-      else if (cfg_.at(y).imm == -1) throw NotCompiled{"a division by -1"};
-      return of_int(op(op_kind == kFloorDiv ? Op::FloorDiv : Op::FloorMod, Type::I64, x, y),
+      if (!t.cfg.is_const(y)) t.check(t.op(Op::Ne, Type::I64, y, t.integer(-1)));
+      else if (t.cfg.at(y).imm == -1) throw NotCompiled{"a division by -1"};
+      return of_int(t.op(op_kind == kFloorDiv ? Op::FloorDiv : Op::FloorMod, Type::I64, x, y),
                     natural || (op_kind == kRemainder && b.natural));
     }
     case kShl: {
-      check(op(Op::Below, Type::I64, y, integer(63)));
-      const cfg::Id made = op(Op::Shl, Type::I64, x, y);
-      check(op(Op::Eq, Type::I64, op(Op::Shr, Type::I64, made, y), x));
+      t.check(t.op(Op::Below, Type::I64, y, t.integer(63)));
+      const cfg::Id made = t.op(Op::Shl, Type::I64, x, y);
+      t.check(t.op(Op::Eq, Type::I64, t.op(Op::Shr, Type::I64, made, y), x));
       return of_int(made, a.natural);
     }
-    case kShr: check(op(Op::Below, Type::I64, y, integer(64))); return of_int(op(Op::Shr, Type::I64, x, y), a.natural);
+    case kShr:
+      t.check(t.op(Op::Below, Type::I64, y, t.integer(64)));
+      return of_int(t.op(Op::Shr, Type::I64, x, y), a.natural);
     case kTrueDiv: {
       const auto is_small = [&](cfg::Id v) {
-        check(op(Op::Below, Type::I64, op(Op::Add, Type::I64, v, integer(kExactInFloat)), integer(2 * kExactInFloat)));
+        t.check(t.op(Op::Below, Type::I64, t.op(Op::Add, Type::I64, v, t.integer(kExactInFloat)),
+                     t.integer(2 * kExactInFloat)));
       };
-      check(op(Op::Ne, Type::I64, y, integer(0)));
+      t.check(t.op(Op::Ne, Type::I64, y, t.integer(0)));
       is_small(x);
       is_small(y);
-      return of_float(op(Op::Div, Type::F64, as_f64(a), as_f64(b)));
+      return of_float(t.op(Op::Div, Type::F64, as_f64(t, a), as_f64(t, b)));
     }
     case kPower: {
-      if (!cfg_.is_const(y) || cfg_.at(y).imm < 0 || cfg_.at(y).imm > 8) throw NotCompiled{"a power of ints"};
-      int64_t left = cfg_.at(y).imm;
-      if (left == 0) return of_int(integer(1), true);
+      if (!t.cfg.is_const(y) || t.cfg.at(y).imm < 0 || t.cfg.at(y).imm > 8) throw NotCompiled{"a power of ints"};
+      int64_t left = t.cfg.at(y).imm;
+      if (left == 0) return of_int(t.integer(1), true);
       cfg::Id made = x;
-      while (--left > 0) made = exact(Op::MulExact, made, x);
-      return of_int(made, a.natural || cfg_.at(y).imm % 2 == 0);
+      while (--left > 0) made = t.exact(Op::MulExact, made, x);
+      return of_int(made, a.natural || t.cfg.at(y).imm % 2 == 0);
     }
     default: throw NotCompiled{"an operator on ints"};
   }
 }
 
-Typed LoopTranslator::float_binary(int op_kind, cfg::Id x, cfg::Id y) {
-  const auto is_not_zero = [&] { check(op(Op::Ne, Type::I64, y, number(0.0))); };
+Typed float_binary(LoopTranslator& t, int op_kind, cfg::Id x, cfg::Id y) {
+  const auto is_not_zero = [&] { t.check(t.op(Op::Ne, Type::I64, y, t.number(0.0))); };
   switch (op_kind) {
-    case kAdd: return of_float(op(Op::Add, Type::F64, x, y));
-    case kSub: return of_float(op(Op::Sub, Type::F64, x, y));
-    case kMul: return of_float(op(Op::Mul, Type::F64, x, y));
-    case kTrueDiv: is_not_zero(); return of_float(op(Op::Div, Type::F64, x, y));
-    case kRemainder: is_not_zero(); return of_float(call(kFloatMod, x, y));
-    case kFloorDiv: is_not_zero(); return of_float(call(kFloatFloorDiv, x, y));
+    case kAdd: return of_float(t.op(Op::Add, Type::F64, x, y));
+    case kSub: return of_float(t.op(Op::Sub, Type::F64, x, y));
+    case kMul: return of_float(t.op(Op::Mul, Type::F64, x, y));
+    case kTrueDiv: is_not_zero(); return of_float(t.op(Op::Div, Type::F64, x, y));
+    case kRemainder: is_not_zero(); return of_float(t.call(kFloatMod, x, y));
+    case kFloorDiv: is_not_zero(); return of_float(t.call(kFloatFloorDiv, x, y));
     case kPower: {
-      const cfg::Id made = call(kFloatPower, x, y);
-      check_finite(made);  // an overflow, a complex result, a power of 0
+      const cfg::Id made = t.call(kFloatPower, x, y);
+      t.check_finite(made);  // an overflow, a complex result, a power of 0
       return of_float(made);
     }
     default: throw NotCompiled{"an operator on floats"};
   }
 }
 
-Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b) {
+Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b) {
   // A Python number takes part as a number of the scalar's type, or of a kind above it.
   const auto weak = [](const Typed& number, DType other) {
     if (number.kind == Kind::Float) return graph::is_float(other) ? other : DType::F64;
@@ -275,9 +297,9 @@ Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b)
   }
   // Which of the operands a result that is not finite shows on, so that one look at the result is enough.
   const auto operand = [&](const Typed& v, bool shows) {
-    const cfg::Id id = converted(v, type);
-    if (!shows) return settled(id);
-    std::erase(pending_, id);
+    const cfg::Id id = converted(t, v, type);
+    if (!shows) return t.settled(id);
+    std::erase(t.pending, id);
     return id;
   };
   if (graph::is_float(type)) {
@@ -289,42 +311,42 @@ Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b)
       case kTrueDiv: made = Op::Div; break;
       case kPower: {
         if (type != DType::F64) throw NotCompiled{"a power of float32"};
-        const cfg::Id x = operand(a, false), y = operand(b, false), result = call(kFloatPower, x, y);
-        pending_.push_back(result);
+        const cfg::Id x = operand(a, false), y = operand(b, false), result = t.call(kFloatPower, x, y);
+        t.pending.push_back(result);
         return of_scalar(result, type);
       }
       default: throw NotCompiled{"an operator on NumPy's floats"};
     }
     const cfg::Id y = operand(b, op_kind != kTrueDiv), x = operand(a, true);
-    const cfg::Id result = op(made, machine_type(type), x, y);
-    pending_.push_back(result);
+    const cfg::Id result = t.op(made, machine_type(type), x, y);
+    t.pending.push_back(result);
     return of_scalar(result, type);
   }
-  const cfg::Id x = converted(a, type), y = converted(b, type);
+  const cfg::Id x = converted(t, a, type), y = converted(t, b, type);
   Typed made;
   switch (op_kind) {
-    case kAdd: made = of_scalar(in_range(exact(Op::AddExact, x, y), type), type); break;
-    case kSub: made = of_scalar(in_range(exact(Op::SubExact, x, y), type), type); break;
-    case kMul: made = of_scalar(in_range(exact(Op::MulExact, x, y), type), type); break;
-    case kAnd: made = of_scalar(op(Op::And, Type::I64, x, y), type); break;
-    case kOr: made = of_scalar(op(Op::Or, Type::I64, x, y), type); break;
-    case kXor: made = of_scalar(op(Op::Xor, Type::I64, x, y), type); break;
+    case kAdd: made = of_scalar(in_range(t, t.exact(Op::AddExact, x, y), type), type); break;
+    case kSub: made = of_scalar(in_range(t, t.exact(Op::SubExact, x, y), type), type); break;
+    case kMul: made = of_scalar(in_range(t, t.exact(Op::MulExact, x, y), type), type); break;
+    case kAnd: made = of_scalar(t.op(Op::And, Type::I64, x, y), type); break;
+    case kOr: made = of_scalar(t.op(Op::Or, Type::I64, x, y), type); break;
+    case kXor: made = of_scalar(t.op(Op::Xor, Type::I64, x, y), type); break;
     case kShr:
-      check(op(Op::Below, Type::I64, y, integer(bits_of(type))));
-      made = of_scalar(op(Op::Shr, Type::I64, x, y), type);
+      t.check(t.op(Op::Below, Type::I64, y, t.integer(bits_of(type))));
+      made = of_scalar(t.op(Op::Shr, Type::I64, x, y), type);
       made.natural = made.natural || a.natural;
       break;
     case kShl: {
-      check(op(Op::Below, Type::I64, y, integer(bits_of(type) - 1)));
-      const cfg::Id shifted = in_range(op(Op::Shl, Type::I64, x, y), type);
-      check(op(Op::Eq, Type::I64, op(Op::Shr, Type::I64, shifted, y), x));
+      t.check(t.op(Op::Below, Type::I64, y, t.integer(bits_of(type) - 1)));
+      const cfg::Id shifted = in_range(t, t.op(Op::Shl, Type::I64, x, y), type);
+      t.check(t.op(Op::Eq, Type::I64, t.op(Op::Shr, Type::I64, shifted, y), x));
       made = of_scalar(shifted, type);
       break;
     }
     case kFloorDiv:
     case kRemainder:
-      check(op(Op::Lt, Type::I64, integer(0), y));
-      made = of_scalar(op(op_kind == kFloorDiv ? Op::FloorDiv : Op::FloorMod, Type::I64, x, y), type);
+      t.check(t.op(Op::Lt, Type::I64, t.integer(0), y));
+      made = of_scalar(t.op(op_kind == kFloorDiv ? Op::FloorDiv : Op::FloorMod, Type::I64, x, y), type);
       made.natural = made.natural || op_kind == kRemainder;
       break;
     default: throw NotCompiled{"an operator on NumPy's integers"};
@@ -333,8 +355,10 @@ Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b)
   return made;
 }
 
-Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
-  if (v.is_complex()) return complex_unary(opcode, v);
+}  // namespace
+
+Typed unary(LoopTranslator& t, Opcode opcode, const Typed& v) {
+  if (v.is_complex()) return complex_unary(t, opcode, v);
   if (!v.is_number()) throw NotCompiled{"an operator on what is no number", v.is_array()};
   const bool is_bool = v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool);
   if (is_bool && v.kind == Kind::Scalar) throw NotCompiled{"an operator on NumPy's bools"};
@@ -347,22 +371,22 @@ Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
   }
   if (opcode == Opcode::UnaryInvert) {
     if (v.kind != Kind::Int) throw NotCompiled{"~ of what is no int"};
-    return of_int(op(Op::Xor, Type::I64, id, integer(-1)));
+    return of_int(t.op(Op::Xor, Type::I64, id, t.integer(-1)));
   }
-  if (v.kind == Kind::Float) return of_float(op(Op::Neg, Type::F64, id));
+  if (v.kind == Kind::Float) return of_float(t.op(Op::Neg, Type::F64, id));
   if (v.kind == Kind::Scalar && graph::is_float(v.dtype)) {
-    const cfg::Id made = op(Op::Neg, machine_type(v.dtype), settled(id));
+    const cfg::Id made = t.op(Op::Neg, machine_type(v.dtype), t.settled(id));
     return of_scalar(made, v.dtype);
   }
   if (v.kind == Kind::Scalar) {
     if (graph::is_unsigned_int(v.dtype)) throw NotCompiled{"- of an unsigned integer"};
-    return of_scalar(in_range(exact(Op::SubExact, integer(0), id), v.dtype), v.dtype);
+    return of_scalar(in_range(t, t.exact(Op::SubExact, t.integer(0), id), v.dtype), v.dtype);
   }
-  return of_int(exact(Op::SubExact, integer(0), id));
+  return of_int(t.exact(Op::SubExact, t.integer(0), id));
 }
 
-Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
-  if (a.is_complex() || b.is_complex()) return complex_compare(py_op, a, b);
+Typed compare(LoopTranslator& t, int py_op, const Typed& a, const Typed& b) {
+  if (a.is_complex() || b.is_complex()) return complex_compare(t, py_op, a, b);
   if (!a.is_number() || !b.is_number())
     throw NotCompiled{"a comparison of what is no number", a.is_array() || b.is_array()};
   cfg::Id x, y;
@@ -376,74 +400,77 @@ Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
     if (real.kind == Kind::Scalar && real.dtype == DType::F32)
       throw NotCompiled{"a comparison of float32 and an integer"};
     // A float holds such an integer exactly; the interpreter compares others by their value.
-    const int64_t whole_known = cfg_.is_const(whole.ids[0]) ? cfg_.at(whole.ids[0]).imm : kExactInFloat + 1;
+    const int64_t whole_known = t.cfg.is_const(whole.ids[0]) ? t.cfg.at(whole.ids[0]).imm : kExactInFloat + 1;
     if (whole_known < -kExactInFloat || whole_known > kExactInFloat)
-      check(op(Op::Below, Type::I64, op(Op::Add, Type::I64, whole.ids[0], integer(kExactInFloat)),
-               integer(2 * kExactInFloat)));
-    x = settled(as_f64(a));
-    y = settled(as_f64(b));
+      t.check(t.op(Op::Below, Type::I64, t.op(Op::Add, Type::I64, whole.ids[0], t.integer(kExactInFloat)),
+                   t.integer(2 * kExactInFloat)));
+    x = t.settled(as_f64(t, a));
+    y = t.settled(as_f64(t, b));
   } else {
     DType type = DType::F64;
     if (scalars) {
       const DType known_type = a.kind == Kind::Scalar ? a.dtype : b.dtype;
       type = a.kind == Kind::Scalar && b.kind == Kind::Scalar ? common(a.dtype, b.dtype) : known_type;
     }
-    x = settled(converted(a, type));
-    y = settled(converted(b, type));
+    x = t.settled(converted(t, a, type));
+    y = t.settled(converted(t, b, type));
   }
   cfg::Id made;
   switch (py_op) {
-    case Py_LT: made = op(Op::Lt, Type::I64, x, y); break;
-    case Py_LE: made = op(Op::Le, Type::I64, x, y); break;
-    case Py_EQ: made = op(Op::Eq, Type::I64, x, y); break;
-    case Py_NE: made = op(Op::Ne, Type::I64, x, y); break;
-    case Py_GT: made = op(Op::Lt, Type::I64, y, x); break;
-    default: made = op(Op::Le, Type::I64, y, x); break;
+    case Py_LT: made = t.op(Op::Lt, Type::I64, x, y); break;
+    case Py_LE: made = t.op(Op::Le, Type::I64, x, y); break;
+    case Py_EQ: made = t.op(Op::Eq, Type::I64, x, y); break;
+    case Py_NE: made = t.op(Op::Ne, Type::I64, x, y); break;
+    case Py_GT: made = t.op(Op::Lt, Type::I64, y, x); break;
+    default: made = t.op(Op::Le, Type::I64, y, x); break;
   }
   return scalars ? of_scalar(made, DType::Bool) : of_bool(made);
 }
 
 /// Is the number among those of a tuple? Ints only: a NaN would be found by its identity.
-cfg::Id LoopTranslator::contains(const Typed& container, const Typed& item) {
+cfg::Id contains(LoopTranslator& t, const Typed& container, const Typed& item) {
   if (container.kind != Kind::Tuple || item.kind != Kind::Int) throw NotCompiled{"`in`", container.is_array()};
-  cfg::Id found = integer(0);
+  cfg::Id found = t.integer(0);
   for (const Typed& part : container.items) {
-    const Typed number = known(part);
+    const Typed number = known(t, part);
     if (number.kind != Kind::Int) throw NotCompiled{"`in` a tuple of other things than ints"};
-    found = op(Op::Or, Type::I64, found, op(Op::Eq, Type::I64, item.ids[0], number.ids[0]));
+    found = t.op(Op::Or, Type::I64, found, t.op(Op::Eq, Type::I64, item.ids[0], number.ids[0]));
   }
   return found;
 }
 
 // Subscripts.
 
+namespace {
+
 /// An index that lies within the length, counted from the front.
-cfg::Id LoopTranslator::index(const Typed& v, cfg::Id length) {
+cfg::Id index(LoopTranslator& t, const Typed& v, cfg::Id length) {
   if (!v.is_integer() || v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool))
     throw NotCompiled{"an index that is no integer", true};
   cfg::Id at = v.ids[0];
-  if (cfg_.is_const(at) && cfg_.at(at).imm < 0) at = op(Op::Add, Type::I64, at, length);
+  if (t.cfg.is_const(at) && t.cfg.at(at).imm < 0) at = t.op(Op::Add, Type::I64, at, length);
   else if (!v.natural && !v.seldom_negative)  // such an index is left to the interpreter where it is below 0
-    at = op(Op::Select, Type::I64, op(Op::Lt, Type::I64, at, integer(0)), op(Op::Add, Type::I64, at, length), at);
-  check(op(Op::Below, Type::I64, at, length));
+    at = t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, at, t.integer(0)), t.op(Op::Add, Type::I64, at, length),
+              at);
+  t.check(t.op(Op::Below, Type::I64, at, length));
   return at;
 }
 
-LoopTranslator::Place LoopTranslator::place_of(const Typed& array, const Typed& key) {
+Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
   const std::size_t rank = (array.ids.size() - 1) / 2;
   const Typed* keys = key.kind == Kind::Tuple ? key.items.data() : &key;
   const std::size_t count = key.kind == Kind::Tuple ? key.items.size() : 1;
   if (count > rank || count == 0) throw NotCompiled{"an index of another number of axes"};
   Place place{array.ids[0], cfg::kNone, {}};
   for (std::size_t k = 0; k < count; ++k) {
-    const cfg::Id at = index(known(keys[k]), array.ids[1 + k]);
+    const cfg::Id at = index(t, known(t, keys[k]), array.ids[1 + k]);
     const cfg::Id stride = array.ids[1 + rank + k];
     const int64_t size = graph::size_of(array.dtype);
-    if (k + 1 == rank && cfg_.is_const(stride) && cfg_.at(stride).imm == size && size <= 8 && count == rank) {
+    if (k + 1 == rank && t.cfg.is_const(stride) && t.cfg.at(stride).imm == size && size <= 8 && count == rank) {
       place.at = at;
       break;
     }
-    place.base = op(Op::Add, Type::I64, place.base, op(Op::Mul, Type::I64, at, stride));
+    place.base = t.op(Op::Add, Type::I64, place.base, t.op(Op::Mul, Type::I64, at, stride));
   }
   if (count < rank) {
     place.view.kind = Kind::View;
@@ -459,24 +486,26 @@ LoopTranslator::Place LoopTranslator::place_of(const Typed& array, const Typed& 
   return place;
 }
 
-Typed LoopTranslator::get_item(const Typed& container, const Typed& key) {
-  if (container.kind == Kind::Tuple && key.kind == Kind::Int && cfg_.is_const(key.ids[0])) {
+}  // namespace
+
+Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
+  if (container.kind == Kind::Tuple && key.kind == Kind::Int && t.cfg.is_const(key.ids[0])) {
     const auto count = static_cast<int64_t>(container.items.size());
-    int64_t at = cfg_.at(key.ids[0]).imm;
+    int64_t at = t.cfg.at(key.ids[0]).imm;
     if (at < 0) at += count;
     if (at < 0 || at >= count) throw NotCompiled{"an index outside of a tuple"};
     return container.items[static_cast<std::size_t>(at)];
   }
-  if (const std::optional<Typed> list = list_of(container))
-    return item_of(*list, index(key, load(list->ids[0], py::kListSize)));
-  const Typed* found = array_of(container);
+  if (const std::optional<Typed> list = list_of(t, container))
+    return item_of(t, *list, index(t, key, t.load(list->ids[0], py::kListSize)));
+  const Typed* found = array_of(t, container);
   if (!found) throw NotCompiled{"a subscript of what is no array"};
   const Typed array = *found;
-  Place place = place_of(array, key);
+  Place place = place_of(t, array, key);
   if (place.view.kind == Kind::View) return place.view;
   if (array.dtype == DType::C128) {
-    const cfg::Id real = load(place.base, 0, cfg::Mem::F64);
-    return of_complex(real, load(place.base, sizeof(double), cfg::Mem::F64), true);
+    const cfg::Id real = t.load(place.base, 0, cfg::Mem::F64);
+    return of_complex(real, t.load(place.base, sizeof(double), cfg::Mem::F64), true);
   }
   cfg::Node n;
   n.op = Op::Load;
@@ -485,11 +514,13 @@ Typed LoopTranslator::get_item(const Typed& container, const Typed& key) {
   n.args[0] = place.base;
   n.args[1] = place.at;
   n.scale = static_cast<uint8_t>(place.at == cfg::kNone ? 1 : graph::size_of(array.dtype));
-  return of_scalar(add(n), array.dtype);
+  return of_scalar(t.add(n), array.dtype);
 }
 
-void LoopTranslator::update(const cfg::Function& function, cfg::Id a, cfg::Id b) {
-  flush_pending();
+namespace {
+
+void update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b) {
+  t.flush_pending();
   cfg::Node n;
   n.op = Op::Update;
   n.type = Type::I64;
@@ -497,50 +528,52 @@ void LoopTranslator::update(const cfg::Function& function, cfg::Id a, cfg::Id b)
   n.args[0] = a;
   n.args[1] = b;
   // Where it fails nothing was done: the state from before the update is still the right one.
-  check(add(n));
+  t.check(t.add(n));
 }
 
-void LoopTranslator::append(const Typed& list, const Typed& item) {
-  if (item.kind == Kind::Float) update(kAppendFloat, list.ids[0], op(Op::Bits, Type::I64, item.ids[0]));
-  else if (item.kind == Kind::Int) update(kAppendInt, list.ids[0], item.ids[0]);
-  else if (item.kind == Kind::Bool) update(kAppendBool, list.ids[0], item.ids[0]);
+}  // namespace
+
+void append(LoopTranslator& t, const Typed& list, const Typed& item) {
+  if (item.kind == Kind::Float) update(t, kAppendFloat, list.ids[0], t.op(Op::Bits, Type::I64, item.ids[0]));
+  else if (item.kind == Kind::Int) update(t, kAppendInt, list.ids[0], item.ids[0]);
+  else if (item.kind == Kind::Bool) update(t, kAppendBool, list.ids[0], item.ids[0]);
   else throw NotCompiled{"an append of what is no int, float or bool"};
 }
 
-void LoopTranslator::set_item(const Typed& container, const Typed& key, const Typed& value) {
-  if (const std::optional<Typed> list = list_of(container)) {
+void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value) {
+  if (const std::optional<Typed> list = list_of(t, container)) {
     const char* const held = value.kind == Kind::Float  ? "f"
                              : value.kind == Kind::Int  ? "i"
                              : value.kind == Kind::Bool ? "b"
                                                         : "";
     if (!*held || list->holds != held) throw NotCompiled{"an assignment of another type to an item of a list"};
-    const cfg::Id at = index(key, load(list->ids[0], py::kListSize));
-    const cfg::Id slot = op(Op::Add, Type::I64, load(list->ids[0], py::kListItems),
-                            op(Op::Mul, Type::I64, at, integer(sizeof(PyObject*))));
-    if (value.kind == Kind::Float) update(kStoreFloat, slot, op(Op::Bits, Type::I64, value.ids[0]));
-    else update(value.kind == Kind::Int ? kStoreInt : kStoreBool, slot, value.ids[0]);
+    const cfg::Id at = index(t, key, t.load(list->ids[0], py::kListSize));
+    const cfg::Id slot = t.op(Op::Add, Type::I64, t.load(list->ids[0], py::kListItems),
+                              t.op(Op::Mul, Type::I64, at, t.integer(sizeof(PyObject*))));
+    if (value.kind == Kind::Float) update(t, kStoreFloat, slot, t.op(Op::Bits, Type::I64, value.ids[0]));
+    else update(t, value.kind == Kind::Int ? kStoreInt : kStoreBool, slot, value.ids[0]);
     return;
   }
-  const Typed* found = array_of(container);
+  const Typed* found = array_of(t, container);
   if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
   const Typed array = *found;
   if (!value.is_single()) throw NotCompiled{"an assignment of what is no number", true};
   const bool is_complex = array.dtype == DType::C128;
   if (value.is_complex() && !is_complex)
     throw NotCompiled{"an assignment of a complex number to an item of a real array"};
-  const Place place = place_of(array, key);
+  const Place place = place_of(t, array, key);
   if (place.view.kind == Kind::View) throw NotCompiled{"an assignment to a part of an array", true};
   const auto input = static_cast<std::size_t>(array.slot);
-  const bool imagines = array.slot == kImagined;
-  const graph::ValueId param = imagines ? graph::kNoValue : session_.graph().params()[input];
-  const std::optional<Extent> extent = imagines ? std::nullopt : extent_of(array_objects_[input]);
-  if (!imagines && (!extent || !extent->writeable || session_.writing(param) != Writing::Allowed))
+  const bool imagines = array.slot == LoopTranslator::kImagined;
+  const graph::ValueId param = imagines ? graph::kNoValue : t.session.graph().params()[input];
+  const std::optional<Extent> extent = imagines ? std::nullopt : extent_of(t.array_objects[input]);
+  if (!imagines && (!extent || !extent->writeable || t.session.writing(param) != Writing::Allowed))
     throw NotCompiled{"an assignment to an array that is read-only, or warns"};
-  std::vector<cfg::Id> stored = is_complex ? as_complex(value).ids : std::vector{converted(value, array.dtype)};
-  flush_pending();
+  std::vector<cfg::Id> stored = is_complex ? as_complex(t, value).ids : std::vector{converted(t, value, array.dtype)};
+  t.flush_pending();
   if (!imagines) {
-    if (written_.size() <= input) written_.resize(input + 1);
-    written_[input] = true;
+    if (t.written.size() <= input) t.written.resize(input + 1);
+    t.written[input] = true;
   }
   cfg::Node n;
   n.op = Op::Store;
@@ -550,7 +583,7 @@ void LoopTranslator::set_item(const Typed& container, const Typed& key, const Ty
   n.scale = static_cast<uint8_t>(place.at == cfg::kNone ? 1 : graph::size_of(array.dtype));
   for (const cfg::Id part : stored) {
     n.args[2] = part;
-    add(n);
+    t.add(n);
     n.imm += sizeof(double);
   }
 }

@@ -4,7 +4,7 @@
 
 #include "capture/flow.h"
 #include "capture/iterate.h"
-#include "capture/loops/translator.h"
+#include "capture/loops/loop_instructions.h"
 #include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/symbolic_frame.h"
@@ -55,20 +55,20 @@ Typed LoopTranslator::imagined(Value* v) {
     cfg::Node n;
     n.op = cfg::Op::Symbol;
     n.type = type;
-    n.imm = static_cast<int64_t>(cfg_.nodes.size());
+    n.imm = static_cast<int64_t>(cfg.nodes.size());
     return at_entry(n);
   };
   switch (v->kind) {
     case ValueKind::Null: made.kind = Kind::Null; return made;
-    case ValueKind::Constant: return literal(v->object.get());
+    case ValueKind::Constant: return literal(*this, v->object.get());
     case ValueKind::Int: return of_int(unknown(cfg::Type::I64));
     case ValueKind::Tuple:
       made.kind = Kind::Tuple;
       for (Value* item : v->items) made.items.push_back(imagined(item));
       return made;
     case ValueKind::Array: {
-      const graph::DType dtype = imagined_graph_->type(v->id).dtype;
-      const int rank = imagined_graph_->type(v->id).rank();
+      const graph::DType dtype = imagined_graph->type(v->id).dtype;
+      const int rank = imagined_graph->type(v->id).rank();
       if (v->which != graph::kNoValue || v->partial || dtype == graph::DType::F16 || dtype == graph::DType::C64) break;
       const bool is_complex = dtype == graph::DType::C128;
       if (is_complex && (v->wrap == Wrap::PyComplex || v->wrap == Wrap::NumpyScalar)) {
@@ -119,22 +119,22 @@ Typed LoopTranslator::imagined(Value* v) {
       [[fallthrough]];
     default:
       if (v->source && v->object) {
-        made.value = lazy(executor_, v->object.get(), v->source);
+        made.value = lazy(executor, v->object.get(), v->source);
         return made;
       }
       break;
   }
-  made.value = session_.constant(Py_Ellipsis);  // nothing is compiled of it
+  made.value = session.constant(Py_Ellipsis);  // nothing is compiled of it
   return made;
 }
 
 bool LoopTranslator::would_compile(const SymbolicFrame& from, const graph::Graph& graph) {
-  imagined_graph_ = &graph;
+  imagined_graph = &graph;
   try {
-    State start;
-    Frame f{from.view, from.globals, from.builtins, from.pc, {}, {}};
-    cfg_.blocks.emplace_back();
-    stored_.assign(from.locals.size(), false);
+    LoopState start;
+    LoopFrame f{from.view, from.globals, from.builtins, from.pc, {}, {}};
+    cfg.blocks.emplace_back();
+    stored.assign(from.locals.size(), false);
     for (Value* v : from.locals) f.locals.push_back(v && !is_unknown(v) ? imagined(v) : Typed{});
     for (Value* v : from.stack) f.stack.push_back(imagined(v));
     start.frames.push_back(std::move(f));

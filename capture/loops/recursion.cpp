@@ -6,7 +6,7 @@
 #include <climits>
 
 #include "capture/direct_calls.h"
-#include "capture/loops/translator.h"
+#include "capture/loops/loop_instructions.h"
 #include "capture/py/c_stack.h"
 
 namespace framejit::capture {
@@ -77,87 +77,89 @@ double recurse_to_float(int64_t recursion, int64_t first, int64_t second) {
 // Translation.
 
 /// The arguments of the function, each a number that is an input of the graph.
-void LoopTranslator::enter_recursion(const State& state) {
-  const PyCodeObject* code = request_.view->code();
-  program_->recursion = std::make_shared<Recursion>();
-  Recursion& r = *program_->recursion;
+void enter_recursion(LoopTranslator& t, const LoopState& state) {
+  const PyCodeObject* code = t.request.view->code();
+  t.program->recursion = std::make_shared<Recursion>();
+  Recursion& r = *t.program->recursion;
   r.call = {"recurse",
-            result_ == Kind::Float ? reinterpret_cast<const void*>(&recurse_to_float)
-                                   : reinterpret_cast<const void*>(&recurse),
-            result_ == Kind::Float ? cfg::Type::F64 : cfg::Type::I64, 3, cfg::Type::I64};
+            t.recursion.result == Kind::Float ? reinterpret_cast<const void*>(&recurse_to_float)
+                                              : reinterpret_cast<const void*>(&recurse),
+            t.recursion.result == Kind::Float ? cfg::Type::F64 : cfg::Type::I64, 3, cfg::Type::I64};
   for (int k = 0; k < code->co_argcount; ++k) {
-    const Typed v = known(state.frames[0].locals[static_cast<std::size_t>(k)]);
+    const Typed v = known(t, state.frames[0].locals[static_cast<std::size_t>(k)]);
     const bool is_float = v.kind == Kind::Float;
     if (!is_float && v.kind != Kind::Int) throw NotCompiled{"an argument that is no int or float"};
-    const cfg::Node& n = cfg_.at(v.ids[0]);
+    const cfg::Node& n = t.cfg.at(v.ids[0]);
     const bool is_input =
-        is_float ? n.op == cfg::Op::Load && cfg_.at(n.args[0]).op == cfg::Op::Pointer : n.op == cfg::Op::Symbol;
+        is_float ? n.op == cfg::Op::Load && t.cfg.at(n.args[0]).op == cfg::Op::Pointer : n.op == cfg::Op::Symbol;
     if (!is_input) throw NotCompiled{"an argument that is a constant"};
-    r.arguments.push_back({is_float, static_cast<uint32_t>(is_float ? cfg_.at(n.args[0]).imm : n.imm)});
-    parameters_.push_back(v.kind);
+    r.arguments.push_back({is_float, static_cast<uint32_t>(is_float ? t.cfg.at(n.args[0]).imm : n.imm)});
+    t.recursion.parameters.push_back(v.kind);
   }
   LoopExit start;
-  start.instr = request_.entry;
-  start.line = request_.view->instrs()[request_.entry].line;
+  start.instr = t.request.entry;
+  start.line = t.request.view->instrs()[t.request.entry].line;
   start.early = true;
-  r.at_start = static_cast<uint32_t>(cfg_.exits.size());
-  program_->exits.push_back(std::move(start));
-  cfg_.exits.emplace_back();
+  r.at_start = static_cast<uint32_t>(t.cfg.exits.size());
+  t.program->exits.push_back(std::move(start));
+  t.cfg.exits.emplace_back();
 }
 
-bool LoopTranslator::is_itself(Value* function, const std::vector<Typed>& args) const {
-  if (!program_->recursion || !function->source || !PyFunction_Check(function->object.get())) return false;
+bool is_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& args) {
+  if (!t.program->recursion || !function->source || !PyFunction_Check(function->object.get())) return false;
   const auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
-  return object->func_code == reinterpret_cast<PyObject*>(request_.view->code()) &&
-         object->func_globals == request_.frame.globals && args.size() == parameters_.size();
+  return object->func_code == reinterpret_cast<PyObject*>(t.request.view->code()) &&
+         object->func_globals == t.request.frame.globals && args.size() == t.recursion.parameters.size();
 }
 
-Typed LoopTranslator::call_itself(Value* function, const std::vector<Typed>& args) {
-  if (result_ == Kind::Unbound) throw NotCompiled{"a recursive call"};
+Typed call_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& args) {
+  if (t.recursion.result == Kind::Unbound) throw NotCompiled{"a recursive call"};
   cfg::Node n;
   n.op = cfg::Op::Call;
-  n.function = &program_->recursion->call;
+  n.function = &t.program->recursion->call;
   n.type = n.function->result;
-  n.args[0] = integer(reinterpret_cast<int64_t>(program_->recursion.get()));
-  n.args[1] = n.args[2] = integer(0);
+  n.args[0] = t.integer(reinterpret_cast<int64_t>(t.program->recursion.get()));
+  n.args[1] = n.args[2] = t.integer(0);
   for (std::size_t k = 0; k < args.size(); ++k) {
-    const Typed v = known(args[k]);
-    if (v.kind != parameters_[k]) throw NotCompiled{"a recursive call with an argument of another type"};
-    n.args[1 + k] = v.kind == Kind::Float ? op(cfg::Op::Bits, cfg::Type::I64, v.ids[0]) : v.ids[0];
+    const Typed v = known(t, args[k]);
+    if (v.kind != t.recursion.parameters[k]) throw NotCompiled{"a recursive call with an argument of another type"};
+    n.args[1 + k] = v.kind == Kind::Float ? t.op(cfg::Op::Bits, cfg::Type::I64, v.ids[0]) : v.ids[0];
   }
-  guard_code(function);
-  recurses_ = true;
-  const cfg::Id made = add(n);
-  return result_ == Kind::Float ? of_float(made) : result_ == Kind::Bool ? of_bool(made) : of_int(made);
+  guard_code(t, function);
+  t.recursion.recurses = true;
+  const cfg::Id made = t.add(n);
+  return t.recursion.result == Kind::Float  ? of_float(made)
+         : t.recursion.result == Kind::Bool ? of_bool(made)
+                                            : of_int(made);
 }
 
 /// The function's end: the interpreter returns the value, or recurse() gives it.
-void LoopTranslator::return_from_recursion(const Typed& v) {
-  flush_pending();
-  take_checkpoint(true);
-  if (!state_.checkpoint || state_.checkpoint->pc != frame().pc) throw NotCompiled{"a result that cannot be kept"};
-  const uint32_t exit = exit_at(*state_.checkpoint, {});
-  program_->exits[exit].early = false;
-  cfg::Block& b = cfg_.blocks[block_];
+void return_from_recursion(LoopTranslator& t, const Typed& v) {
+  t.flush_pending();
+  t.take_checkpoint(true);
+  if (!t.state.checkpoint || t.state.checkpoint->pc != t.frame().pc) throw NotCompiled{"a result that cannot be kept"};
+  const uint32_t exit = t.exit_at(*t.state.checkpoint, {});
+  t.program->exits[exit].early = false;
+  cfg::Block& b = t.cfg.blocks[t.block];
   b.end = cfg::Block::End::Leave;
   b.exit = exit;
-  ended_ = true;
+  t.ended = true;
   if (v.kind != Kind::Int && v.kind != Kind::Float && v.kind != Kind::Bool) return;
-  results_.push_back(v.kind);
-  if (v.kind != result_) return;
-  std::vector<int32_t>& results = program_->recursion->results;
+  t.recursion.results.push_back(v.kind);
+  if (v.kind != t.recursion.result) return;
+  std::vector<int32_t>& results = t.program->recursion->results;
   results.resize(exit + 1, -1);
-  results[exit] = static_cast<int32_t>(cfg_.exits[exit].values.size());
-  cfg_.exits[exit].values.push_back(v.ids[0]);
+  results[exit] = static_cast<int32_t>(t.cfg.exits[exit].values.size());
+  t.cfg.exits[exit].values.push_back(v.ids[0]);
 }
 
-std::string LoopTranslator::finish_recursion() {
-  Recursion& r = *program_->recursion;
-  if (!recurses_) return first_why_.empty() ? "no recursive call of it is compiled" : first_why_;
-  r.results.resize(cfg_.exits.size(), -1);
-  for (const cfg::Exit& e : cfg_.exits)
+std::string finish_recursion(LoopTranslator& t) {
+  Recursion& r = *t.program->recursion;
+  if (!t.recursion.recurses) return t.first_why.empty() ? "no recursive call of it is compiled" : t.first_why;
+  r.results.resize(t.cfg.exits.size(), -1);
+  for (const cfg::Exit& e : t.cfg.exits)
     if (e.values.size() > Recursion::kMostValues) return "too many variables";
-  for (const cfg::Node& n : cfg_.nodes) {
+  for (const cfg::Node& n : t.cfg.nodes) {
     if (n.op == cfg::Op::Symbol || n.op == cfg::Op::Pointer) {
       std::size_t& count = n.op == cfg::Op::Symbol ? r.symbol_count : r.pointer_count;
       count = std::max(count, static_cast<std::size_t>(n.imm) + 1);
@@ -178,10 +180,10 @@ Expected<std::shared_ptr<Region>, Break> capture_recursion(const CaptureRequest&
 }
 
 std::optional<Typed::Kind> LoopTranslator::result_of_recursion() const {
-  if (results_.empty()) return std::nullopt;
-  for (const Kind kind : results_)
-    if (kind != results_[0]) return std::nullopt;
-  return results_[0];
+  if (recursion.results.empty()) return std::nullopt;
+  for (const Kind kind : recursion.results)
+    if (kind != recursion.results[0]) return std::nullopt;
+  return recursion.results[0];
 }
 
 bool may_recurse(const CaptureRequest& request) {

@@ -1,0 +1,126 @@
+// LoopBuilder: the nodes of a loop's control-flow graph, and the exits at which the interpreter goes on.
+//
+// State that the interpreter may need is kept at checkpoints: in front of the first instruction of a block and behind
+// each store. What follows a checkpoint may leave there.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capture/code_view.h"
+#include "capture/loops/loop_program.h"
+#include "capture/loops/typed.h"
+#include "capture/region.h"
+
+namespace framejit::capture {
+
+/// The loop cannot be compiled at all.
+struct GivenUp {
+  std::string why;
+};
+[[noreturn]] inline void give_up(std::string why) { throw GivenUp{std::move(why)}; }
+
+/// The loop is left in front of the instruction that is being translated.
+struct NotCompiled {
+  std::string why;
+  bool on_array = false;  // an operation on a whole array, which a region does better
+};
+
+struct LoopFrame {
+  std::shared_ptr<const CodeView> view;
+  PyObject *globals, *builtins;
+  uint32_t pc = 0;
+  std::vector<Typed> locals, stack;
+};
+
+/// Attributes of existing instances that the loop has stored.
+struct StoredAttribute {
+  Typed value;
+  Ref<> name;
+};
+using StoredAttributes = std::map<std::pair<Value*, std::string>, StoredAttribute>;
+
+struct LoopCheckpoint {
+  uint32_t pc;
+  std::vector<Typed> locals, stack;
+  StoredAttributes attributes;
+  int exit = -1;
+  int number = 0;
+};
+
+struct LoopState {
+  std::vector<LoopFrame> frames;
+  StoredAttributes attributes;
+  std::shared_ptr<LoopCheckpoint> checkpoint;
+};
+
+/// By the identity of what has one, the number of its object.
+using Origins = std::map<int64_t, std::size_t>;
+
+inline constexpr int place_on_stack(int slot) { return -2 - slot; }
+
+/// Can the interpreter be given the object at an exit?
+bool can_make(const Typed& v);
+
+class LoopBuilder {
+ public:
+  /// From the instruction `head` of the outermost frame to `last`.
+  LoopBuilder(const CaptureRequest& request, uint32_t head, uint32_t last);
+
+  bool in_nest(uint32_t pc) const { return head <= pc && pc <= last; }
+  LoopFrame& frame() { return state.frames.back(); }
+
+  // Nodes of the block that is being made.
+  cfg::Id add(cfg::Node node);
+  cfg::Id op(cfg::Op op, cfg::Type type, cfg::Id a, cfg::Id b = cfg::kNone, cfg::Id c = cfg::kNone);
+  cfg::Id exact(cfg::Op op, cfg::Id a, cfg::Id b);
+  cfg::Id load(cfg::Id base, int offset, cfg::Mem mem = cfg::Mem::I64, cfg::Id index = cfg::kNone, int scale = 1);
+  cfg::Id call(const cfg::Function& function, cfg::Id a, cfg::Id b = cfg::kNone);
+  void check(cfg::Id condition);
+  void check_finite(cfg::Id value);
+  cfg::Type type_of(cfg::Id id) const { return cfg.at(id).type; }
+  /// A result of NumPy's scalars that a conversion or comparison would hide: is it one of which NumPy may warn?
+  cfg::Id settled(cfg::Id id);
+  void flush_pending();
+
+  // Nodes of the first block.
+  cfg::Id at_entry(cfg::Node node);
+  cfg::Id input(cfg::Op op, int64_t which);
+  cfg::Id integer(int64_t value);
+  cfg::Id number(double value);
+
+  // Exits.
+  void take_checkpoint(bool required);
+  uint32_t exit_at(LoopCheckpoint& checkpoint, std::string why);
+  uint32_t exit();
+  /// Ends the block: the loop is left here.
+  void leave(std::string why);
+  /// The place of an object among those that are fetched when the loop begins.
+  uint32_t fetched(const SourceRef& source);
+
+  const CaptureRequest& request;
+  const std::shared_ptr<LoopProgram> program;
+  cfg::Cfg& cfg;  // of the program
+  const uint32_t head, last;
+  LoopState state;  // of the block that is being made
+  uint32_t block = 0;
+  bool ended = false;                            // the block
+  std::vector<cfg::Id> pending;                  // results of NumPy scalars: not finite, NumPy may have to warn
+  std::vector<bool> stored;                      // by local
+  const graph::Graph* imagined_graph = nullptr;  // of values that are known by their types only
+  std::string first_why;                         // the loop is left somewhere
+  int first_line = 0;
+
+ private:
+  uint32_t object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v);
+
+  std::unordered_map<int64_t, cfg::Id> integers_;
+  std::map<std::pair<int, int64_t>, cfg::Id> inputs_;
+  int checkpoints_ = 0;
+};
+
+}  // namespace framejit::capture

@@ -1,0 +1,171 @@
+// What is there when a compiled loop begins: variables, and iterators whose position the loop keeps in registers.
+#include <cstring>
+
+#include "capture/loops/loop_instructions.h"
+#include "capture/objects.h"
+#include "capture/py/cpython/facts.h"
+#include "capture/py/layouts.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+using Kind = Typed::Kind;
+
+namespace {
+
+/// An iterator that is there at the entry, of a kind whose position the loop keeps in registers; nothing for others.
+std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source) {
+  const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b) {
+    cfg::Node n;
+    n.op = op;
+    n.type = cfg::Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    return t.at_entry(n);
+  };
+  const auto guarded = [&](Typed::Kind kind) {
+    guard(t.executor, GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+    Typed v;
+    v.kind = kind;
+    v.object = static_cast<int>(t.fetched(source));
+    for (const auto& [before, of] : t.iterators)
+      t.entry_checks.push_back(node(cfg::Op::Ne, t.input(cfg::Op::Object, v.object), t.input(cfg::Op::Object, of)));
+    t.iterators.emplace(o, v.object);
+    return v;
+  };
+  const auto field = [&](const Typed& v, int offset) {
+    cfg::Node n;
+    n.op = cfg::Op::Load;
+    n.type = cfg::Type::I64;
+    n.args[0] = t.input(cfg::Op::Object, v.object);
+    n.imm = offset;
+    return t.at_entry(n);
+  };
+  const auto now = [o](int offset) {
+    int64_t value;
+    std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
+    return value;
+  };
+  if (t.iterators.count(o) != 0) return std::nullopt;  // what one takes from it the other would not miss
+  const auto inside = [&] {
+    auto of = std::make_shared<Source>();
+    of->kind = SourceKind::Self;
+    of->base = source;
+    return of;
+  };
+  if (Py_IS_TYPE(o, &PyRangeIter_Type)) {
+    Typed v = guarded(Kind::RangeIterator);
+    cfg::Id next = field(v, py::kRangeStart), left = field(v, py::kRangeLength);
+    const cfg::Id step = field(v, py::kRangeStep);
+    if constexpr (py::kRangeIndex >= 0) {
+      const cfg::Id done = field(v, py::kRangeIndex);
+      next = node(cfg::Op::Add, next, node(cfg::Op::Mul, done, step));
+      left = node(cfg::Op::Sub, left, done);
+    }
+    v.ids = {next, left, step};
+    if (now(py::kRangeStart) >= 0 && now(py::kRangeStep) > 0) {
+      v.natural = true;
+      t.entry_checks.push_back(node(cfg::Op::Le, t.integer(0), next));
+      t.entry_checks.push_back(node(cfg::Op::Lt, t.integer(0), step));
+    }
+    return v;
+  }
+  if (PyObject* sequence = py::sequence_of(o)) {
+    Typed object;
+    object.kind = Kind::Object;
+    object.value = lazy(t.executor, sequence, inside());
+    Typed over = known(t, object);
+    if (const Typed* array = array_of(t, over)) over = *array;
+    else if (const std::optional<Typed> list = list_of(t, over)) over = *list;
+    if (over.kind == Kind::Object) return std::nullopt;
+    Typed v = guarded(Kind::Iterator);
+    v.natural = true;
+    v.ids = {field(v, py::kIteratorIndex)};
+    v.items = {std::move(over)};
+    return v;
+  }
+  PyObject* from = py::taken_from(o);
+  if (!from) return std::nullopt;
+  Typed joint = guarded(Kind::Joint);
+  if (Py_IS_TYPE(o, &PyEnum_Type)) {
+    if (now(py::kEnumerateLong) != 0) return std::nullopt;
+    std::optional<Typed> counted = iterator_at_entry(t, from, inside());
+    if (!counted) return std::nullopt;
+    t.entry_checks.push_back(node(cfg::Op::Eq, field(joint, py::kEnumerateLong), t.integer(0)));
+    Typed number;
+    number.kind = Kind::Iterator;
+    number.object = joint.object;
+    number.ids = {field(joint, py::kIteratorIndex)};
+    joint.holds = "e";
+    joint.items = {std::move(number), std::move(*counted)};
+    return joint;
+  }
+  guard(t.executor, GuardKind::Length, inside(), nullptr, nullptr, PyTuple_GET_SIZE(from));
+  joint.holds = "z";
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(from); ++k) {
+    auto item = std::make_shared<Source>();
+    item->kind = SourceKind::Item;
+    item->base = inside();
+    item->index = static_cast<int>(k);
+    std::optional<Typed> part = iterator_at_entry(t, PyTuple_GET_ITEM(from, k), item);
+    if (!part) return std::nullopt;
+    joint.items.push_back(std::move(*part));
+  }
+  return joint.items.empty() ? std::nullopt : std::optional(joint);
+}
+
+}  // namespace
+
+void enter(LoopTranslator& t, LoopState& state) {
+  LoopFrame f{t.request.view, t.request.frame.globals, t.request.frame.builtins, t.request.entry, {}, {}};
+  const CodeView& view = *t.request.view;
+  std::vector<bool> assigned(static_cast<std::size_t>(view.local_count()), false);
+  for (uint32_t i = t.head; i <= t.last; ++i)
+    if (view.instrs()[i].op == Opcode::StoreFast) assigned[static_cast<std::size_t>(view.instrs()[i].arg)] = true;
+  t.stored.assign(assigned.size(), false);
+  const auto object = [&](PyObject* o, SourceRef source, int slot) {
+    Typed v;
+    v.kind = Kind::Object;
+    v.value = lazy(t.executor, o, std::move(source));
+    v.slot = slot;
+    return v;
+  };
+  t.cfg.blocks.emplace_back();
+  for (int k = 0; k < t.request.frame.local_count; ++k) {
+    PyObject* o = t.request.frame.locals[k];
+    if (!o) {
+      f.locals.emplace_back();
+      continue;
+    }
+    Typed v = object(o, slot_source(SourceKind::Local, k, text_of(view.local_name(k))), k);
+    // One version of the loop, not one for its first round and one for the others.
+    if (assigned[static_cast<std::size_t>(k)] &&
+        (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o)))
+      if (Typed number = known(t, v); number.is_single()) v = std::move(number);
+    f.locals.push_back(std::move(v));
+  }
+  for (int k = 0; k < t.request.frame.depth; ++k) {
+    PyObject* o = t.request.frame.stack[k];
+    const int slot = -2 - k;
+    if (!o) {
+      Typed null;
+      null.kind = Kind::Null;
+      null.slot = slot;
+      f.stack.push_back(std::move(null));
+      continue;
+    }
+    const SourceRef source = slot_source(SourceKind::Stack, k, "");
+    // Others belong to loops around the nest, which may go over the same object: they stay where they are.
+    if (view.instrs()[t.head].op == Opcode::ForIter && k == t.request.frame.depth - py::kIteratorSlots) {
+      if (std::optional<Typed> iterator = iterator_at_entry(t, o, source)) {
+        iterator->slot = slot;
+        f.stack.push_back(std::move(*iterator));
+        continue;
+      }
+    }
+    f.stack.push_back(object(o, source, slot));
+  }
+  state.frames.push_back(std::move(f));
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,75 @@
+// What the instructions of a loop do, by kind of value: each gives nodes, or throws NotCompiled.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capture/loops/translator.h"
+
+namespace framejit::capture {
+
+/// Whoever else holds it would not see it advance.
+inline constexpr const char* kHeldIterator = "an iterator that a variable holds";
+
+// loop_entry.cpp: what is there when the loop begins.
+void enter(LoopTranslator& t, LoopState& state);
+
+// loop_values.cpp: existing objects.
+/// Looks at an object: from here on its kind is guarded.
+Typed known(LoopTranslator& t, Typed v);
+Typed literal(LoopTranslator& t, PyObject* object);
+/// An array as a View: its address, lengths and strides; null for anything else.
+const Typed* array_of(LoopTranslator& t, const Typed& v);
+/// A list by its address; nothing for anything else.
+std::optional<Typed> list_of(LoopTranslator& t, const Typed& v);
+/// The item at an index that is known to be within the list.
+Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id index);
+/// Is the value true, as 0 or 1?
+cfg::Id truth(LoopTranslator& t, const Typed& v);
+
+// loop_attributes.cpp
+std::optional<Typed> stored_attribute(LoopTranslator& t, const Typed& v, PyObject* name);
+void store_attribute(LoopTranslator& t, const Typed& v, PyObject* name, const Typed& value);
+
+// recursion.cpp
+void enter_recursion(LoopTranslator& t, const LoopState& state);
+bool is_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& args);
+Typed call_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& args);
+void return_from_recursion(LoopTranslator& t, const Typed& v);
+/// Why it cannot be compiled as a recursion, or "".
+std::string finish_recursion(LoopTranslator& t);
+
+// loop_complex.cpp
+Typed as_complex(LoopTranslator& t, const Typed& v);
+Typed complex_binary(LoopTranslator& t, int op, const Typed& a, const Typed& b);
+Typed complex_unary(LoopTranslator& t, Opcode op, const Typed& v);
+Typed complex_compare(LoopTranslator& t, int op, const Typed& a, const Typed& b);
+Typed complex_part(LoopTranslator& t, const Typed& v, const std::string& name);
+Typed complex_length(LoopTranslator& t, const Typed& v);
+Typed make_complex(LoopTranslator& t, const std::vector<Typed>& args);
+
+// loop_operators.cpp
+Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
+Typed unary(LoopTranslator& t, Opcode op, const Typed& v);
+Typed compare(LoopTranslator& t, int op, const Typed& a, const Typed& b);
+cfg::Id contains(LoopTranslator& t, const Typed& container, const Typed& item);
+cfg::Id as_f64(LoopTranslator& t, const Typed& v);
+Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key);
+void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value);
+void append(LoopTranslator& t, const Typed& list, const Typed& item);
+
+// loop_calls.cpp
+void do_call(LoopTranslator& t, const Instr& i);
+void guard_code(LoopTranslator& t, Value* function);
+void do_return(LoopTranslator& t, Typed v);
+Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name);
+/// Methods of instances, `list.append`, and the conjugate of a complex number, as the interpreter has them in front of
+/// the call: the method and what it is of. False: it is none of these.
+bool load_method(LoopTranslator& t, const Typed& v, PyObject* name);
+void get_iter(LoopTranslator& t);
+void for_iter(LoopTranslator& t, const Instr& i);
+void for_item(LoopTranslator& t, const Instr& i);
+void give_back(LoopTranslator& t, const Typed& v);
+
+}  // namespace framejit::capture

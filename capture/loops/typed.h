@@ -1,0 +1,86 @@
+// Typed: what is known of a variable in a compiled loop, and its SSA values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/value.h"
+#include "graph/cfg/cfg.h"
+
+namespace framejit::capture {
+
+/// The static type of a variable or a stack entry, and its SSA values.
+struct Typed {
+  enum class Kind : uint8_t {
+    Unbound,
+    Null,
+    Object,
+    Int,
+    Bool,
+    Float,
+    Scalar,
+    Complex,
+    ComplexScalar,
+    View,
+    Range,
+    RangeIterator,
+    Tuple,
+    List,
+    Iterator,
+    Joint
+  };
+  Kind kind = Kind::Unbound;
+  Value* value = nullptr;        // Object: what it is
+  int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
+                                 // stack of the entry, of one that was there
+  graph::DType dtype{};          // Scalar, View
+  int64_t origin = 0;            // of what has an identity: equal for what is one object; 0: not known yet
+  bool seldom_negative = false;  // Int: a natural number less a constant
+  bool natural = false;          // Int, Scalar, RangeIterator: never below 0
+  uint32_t array = 0;            // View: place in LoopProgram::fetched
+  std::vector<cfg::Id> ids;      // its values: see LoopObject
+  std::vector<Typed> items;      // Tuple. Iterator: what it goes over; none: it counts. Joint: iterators
+  int object = -1;               // iterators that were there at the entry: place in LoopProgram::fetched
+  std::string holds;  // List: what its items are: f, i, b, or l and what the items of these are; "": not known
+
+  bool is_number() const {
+    return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
+  }
+  bool is_complex() const { return kind == Kind::Complex || kind == Kind::ComplexScalar; }
+  bool is_single() const { return is_number() || is_complex(); }
+  /// Made by the loop, or a number: variables that hold one of these must hold one object at an exit.
+  bool has_identity() const { return is_single() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range; }
+  /// An array, or what may be one.
+  bool is_array() const;
+  bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
+  bool is_integer() const {
+    return kind == Kind::Int || kind == Kind::Bool || (kind == Kind::Scalar && !graph::is_float(dtype));
+  }
+};
+
+/// Binary operators, by the numbers that BINARY_OP has for them; those in place follow.
+enum BinaryKind {
+  kAdd,
+  kAnd,
+  kFloorDiv,
+  kShl,
+  kMatmul,
+  kMul,
+  kRemainder,
+  kOr,
+  kPower,
+  kShr,
+  kSub,
+  kTrueDiv,
+  kXor,
+  kBinaryKinds
+};
+
+Typed of_int(cfg::Id id, bool natural = false);
+Typed of_bool(cfg::Id id);
+Typed of_float(cfg::Id id);
+Typed of_scalar(cfg::Id id, graph::DType dtype);
+Typed of_complex(cfg::Id real, cfg::Id imaginary, bool of_numpy);
+
+}  // namespace framejit::capture
