@@ -269,7 +269,7 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
       }
       break;
     case ValueKind::BoundMethod:
-      if (v->iterated == kSuper) return super_attr_value(x, v, name, self);
+      if (v->as_method().form == MethodPart::Super) return super_attr_value(x, v, name, self);
       if (text == "__self__") return look(x, v->items[0]);
       break;
     case ValueKind::Null:
@@ -286,7 +286,7 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
   if (has_method(x, v, name)) {
     Value* method = x.session().make(ValueKind::BoundMethod);
     method->items = {v, nullptr};
-    method->extra = Ref<>::share(name);
+    method->as_method().name = Ref<>::share(name);
     return method;
   }
   PyObject* type = type_of(x, v);
@@ -372,7 +372,7 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
     if (getter != type_attr(base, kGetAttribute) && !is_partial(type)) return break_at(BreakId::ImpureAttribute, what);
     guard_lookup(x, v, getter, kGetAttribute);
   }
-  if (auto* known = v->attributes.find(text)) {
+  if (auto* known = v->attributes().find(text)) {
     if (!known->second) return break_at(BreakId::WouldRaise, what);
     return look(x, known->second);
   }
@@ -397,8 +397,8 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
       x.session().add_guard(identity_guard(attr_source(v->source, name), std::move(of_class), false));
     }
     Value* value = lazy(x, own, attr_source(v->source, name));
-    v->attributes.append(text, value);
-    x.session().learn([v] { v->attributes.drop_last(); });
+    v->attributes().append(text, value);
+    x.session().learn([v] { v->attributes().drop_last(); });
     return look(x, value);
   }
   if (v->source) guard(x, GuardKind::HasNot, v->source, nullptr, name);
@@ -459,8 +459,8 @@ Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObj
     }
     x.keep(held.get());
     Value* value = lazy(x, held.get(), attr_source(owner->source, name));
-    owner->attributes.append(text_of(name), value);
-    x.session().learn([owner] { owner->attributes.drop_last(); });
+    owner->attributes().append(text_of(name), value);
+    x.session().learn([owner] { owner->attributes().drop_last(); });
     return look(x, value);
   }
   FRAMEJIT_TRY(field, field_of(x, owner, raw));
@@ -592,7 +592,7 @@ Captured<Value*> class_attr_value(Executor& x, Value* v, PyObject* name) {
     guard(x, GuardKind::Identity, source, raw);
     Value* bound = x.session().make(ValueKind::BoundMethod);
     bound->items = {v, nullptr};
-    bound->extra = Ref<>::share(name);
+    bound->as_method().name = Ref<>::share(name);
     return bound;
   }
   return break_at(BreakId::ImpureAttribute, what);
@@ -624,7 +624,7 @@ Captured<bool> has_attr(Executor& x, Value* v, PyObject* name) {
   if (v->kind == ValueKind::Object && PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) {
     if (has_shared_names(x, v)) return shared_names();
     PyTypeObject* type = class_of(*v);
-    const auto* known = v->attributes.find(text);
+    const auto* known = v->attributes().find(text);
     const bool stored = known && known->second;
     static PyObject* const kHook = interned("__getattr__");
     static PyObject* const kGetAttribute = interned("__getattribute__");
@@ -743,15 +743,15 @@ namespace {
 Captured<bool> holds(Executor& x, Value* v, PyObject* name) {
   const std::string text = text_of(name);
   const SourceRef own_source = v->source ? attr_source(v->source, name) : nullptr;
-  const auto* known = v->attributes.find(text);
+  const auto* known = v->attributes().find(text);
   Value* value = known ? known->second : nullptr;
   if (!known) {
     if (!v->source) return false;
     PyObject* own = instance_attr(v->object.get(), name);
     if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
     value = look(x, lazy(x, own, own_source));
-    v->attributes.append(text, value);
-    x.session().learn([v] { v->attributes.drop_last(); });
+    v->attributes().append(text, value);
+    x.session().learn([v] { v->attributes().drop_last(); });
   }
   if (!value) return false;
   // Where the class has one too, the source would give that in its place.

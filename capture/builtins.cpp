@@ -40,9 +40,9 @@ Captured<Value*> do_abs(Executor& x, const Values& a) {
   Value* v = a[0];
   if (Frontend* frontend = frontend_of(x, *v)) return frontend->call_method(s, v, "__abs__", {}, {});
   if (v->kind == ValueKind::Int)
-    return x.shapes().holds(graph::Relation::Lt, v->dim, graph::Dim(0)) ? number_unary(x, Unary::Negative, v) : v;
-  if (v->is_array() && v->wrap == Wrap::PyFloat) {
-    const graph::ValueId operands[] = {v->id};
+    return x.shapes().holds(graph::Relation::Lt, v->dim(), graph::Dim(0)) ? number_unary(x, Unary::Negative, v) : v;
+  if (v->is_array() && v->wrap() == Wrap::PyFloat) {
+    const graph::ValueId operands[] = {v->id()};
     graph::BuildResult made = s.builder().elementwise(graph::Op::Absolute, operands);
     if (made) return s.array(*made, Wrap::PyFloat);
   }
@@ -175,7 +175,7 @@ Captured<Value*> do_next(Executor& x, const Values& a) {
         raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
     return stop && a.size() == 2 ? Captured<Value*>(a[1]) : item;
   }
-  if (it->kind != ValueKind::Iterator || it->position == kView) return unsupported("next");
+  if (it->kind != ValueKind::Iterator || it->as_iterator().position == kView) return unsupported("next");
   FRAMEJIT_TRY(item, next_item(x, it));
   if (item) return look(x, item);
   return a.size() == 2 ? Captured<Value*>(a[1]) : stops(x, it);
@@ -457,8 +457,8 @@ Captured<Value*> call_builtin(Executor& x, PyObject* callable, const Values& raw
   if (Value* function = polyfill(x, callable, keywords)) {
     FRAMEJIT_TRY(result, call_function(x, function, args, keywords));
     result = look(x, result);
-    if (PyType_Check(callable) && result->kind == ValueKind::Iterator && !result->extra)
-      result->extra = Ref<>::share(callable);                                                     // its type
+    if (PyType_Check(callable) && result->kind == ValueKind::Iterator && !result->as_iterator().type)
+      result->as_iterator().type = Ref<>::share(callable);
     if (PyType_Check(callable) && result->kind == ValueKind::Function) result->transient = true;  // of another type
     return result;
   }

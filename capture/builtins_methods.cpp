@@ -108,8 +108,8 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
   Session& s = x.session();
   if ((name == "keys" || name == "values" || name == "items") && args.empty()) {
     Value* view = s.make(ValueKind::Iterator);
-    view->iterated = name == "keys" ? kOverKeys : name == "values" ? kOverValues : kOverItems;
-    view->position = kView;
+    view->as_iterator().over = name == "keys" ? Over::Keys : name == "values" ? Over::Values : Over::Items;
+    view->as_iterator().position = kView;
     view->items = {dict};
     return view;
   }
@@ -287,7 +287,7 @@ Captured<Value*> call_method(Executor& x, Value* self, const std::string& name, 
     case ValueKind::Tuple: return tuple_method(x, self, name, args);
     case ValueKind::Constant: return constant_method(x, self, name, args, keywords);
     case ValueKind::Iterator:
-      if (self->iterated == kGenerator) return generator_method(x, self, name, args);
+      if (self->as_iterator().over == Over::Generator) return generator_method(x, self, name, args);
       break;
     case ValueKind::Int:
     case ValueKind::Array:

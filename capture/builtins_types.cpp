@@ -48,14 +48,14 @@ Captured<Value*> make_enumerate(Executor& x, Values args, const Keywords& keywor
   if (args.size() == 2 && !is_int_like(*args[1])) return unsupported(&PyEnum_Type);
   FRAMEJIT_TRY(inner, iterate(x, args[0]));
   Value* it = x.session().make(ValueKind::Iterator);
-  it->iterated = kEnumerate;
+  it->as_iterator().over = Over::Enumerate;
   it->items = {inner, args.size() == 2 ? args[1] : x.session().integer(graph::Dim(0))};
   return it;
 }
 
 Captured<Value*> make_zip(Executor& x, const Values& args) {
   Value* it = x.session().make(ValueKind::Iterator);
-  it->iterated = kZip;
+  it->as_iterator().over = Over::Zip;
   for (Value* a : args) {
     FRAMEJIT_TRY(inner, iterate(x, a));
     it->items.push_back(inner);
@@ -66,7 +66,7 @@ Captured<Value*> make_zip(Executor& x, const Values& args) {
 Captured<Value*> make_map(Executor& x, const Values& args) {
   if (args.size() < 2) return break_at(BreakId::WouldRaise, "map()");
   Value* it = x.session().make(ValueKind::Iterator);
-  it->iterated = kMap;
+  it->as_iterator().over = Over::Map;
   it->items = {args[0]};
   for (std::size_t i = 1; i < args.size(); ++i) {
     FRAMEJIT_TRY(inner, iterate(x, args[i]));
@@ -94,7 +94,7 @@ Captured<Value*> make_reversed(Executor& x, const Values& args) {
   if (over->kind != ValueKind::Tuple && over->kind != ValueKind::List) return unsupported(&PyReversed_Type);
   FRAMEJIT_TRY(n, length(x, over));
   Value* it = s.make(ValueKind::Iterator);
-  it->iterated = kReversed;
+  it->as_iterator().over = Over::Reversed;
   it->items = {over, n};
   return it;
 }
@@ -141,7 +141,7 @@ Captured<Value*> make_super(Executor& x, Values args) {
       !PyType_IsSubtype(class_of(*args[1]), reinterpret_cast<PyTypeObject*>(args[0]->object.get())))
     return not_known;
   Value* v = x.session().make(ValueKind::BoundMethod);
-  v->iterated = kSuper;
+  v->as_method().form = MethodPart::Super;
   v->items = {args[1], args[0]};
   return v;
 }
@@ -150,10 +150,10 @@ Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
   if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return to_float(x, v);
   if (frontend_of(x, *v)) {
-    const graph::Type type = s.graph().type(v->id);  // a copy: nodes are added below
+    const graph::Type type = s.graph().type(v->id());  // a copy: nodes are added below
     if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
       // The number is read now; what is written into the array later does not reach it.
-      graph::ValueId id = v->wrap == Wrap::NumpyScalar ? v->id : s.builder().copy(v->id, 'C');
+      graph::ValueId id = v->wrap() == Wrap::NumpyScalar ? v->id() : s.builder().copy(v->id(), 'C');
       if (type.dtype != graph::DType::F64) {
         graph::BuildResult cast = s.builder().cast(id, graph::DType::F64);
         if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
@@ -168,24 +168,24 @@ Captured<Value*> make_float(Executor& x, Value* v) {
 Captured<Value*> make_int(Executor& x, Value* v) {
   if (is_int_like(*v))
     return v->is_constant() && PyBool_Check(v->object.get()) ? Captured<Value*>(x.session().integer(dim_of(*v))) : v;
-  if (v->is_array() && v->wrap == Wrap::PyInt) return v;
-  if (v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyBool)) {
-    const graph::DType dtype = x.session().graph().type(v->id).dtype;
+  if (v->is_array() && v->wrap() == Wrap::PyInt) return v;
+  if (v->is_array() && (v->wrap() == Wrap::NumpyScalar || v->wrap() == Wrap::PyBool)) {
+    const graph::DType dtype = x.session().graph().type(v->id()).dtype;
     if ((graph::is_int(dtype) && dtype != graph::DType::U64) || dtype == graph::DType::Bool) {
-      graph::BuildResult number =
-          dtype == graph::DType::I64 ? graph::BuildResult(v->id) : x.session().builder().cast(v->id, graph::DType::I64);
+      graph::BuildResult number = dtype == graph::DType::I64 ? graph::BuildResult(v->id())
+                                                             : x.session().builder().cast(v->id(), graph::DType::I64);
       if (!number) return break_at(BreakId::WouldRaise, number.error().message);
       return x.session().array(*number, Wrap::PyInt);
     }
   }
   Value* known = is_number(*v) || v->is_constant() ? specialize(x, v) : nullptr;
   if (!known && v->is_array()) {
-    const graph::Type type = x.session().graph().type(v->id);
+    const graph::Type type = x.session().graph().type(v->id());
     const bool real = type.dtype == graph::DType::F64 || type.dtype == graph::DType::F32;
     if (real && type.rank() == 0) {
       // The number is read now; what is written into the array later does not reach it.
-      const bool array = v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor;
-      return truncated(x, array ? x.session().builder().copy(v->id, 'C') : v->id);
+      const bool array = v->wrap() == Wrap::NdArray || v->wrap() == Wrap::Tensor;
+      return truncated(x, array ? x.session().builder().copy(v->id(), 'C') : v->id());
     }
   }
   if (!known || !is_plain(known->object.get()) || PyUnicode_CheckExact(known->object.get())) {

@@ -167,7 +167,7 @@ class Binder {
 bool may_override(Executor& x, Value* value) {
   value = look(x, value);
   switch (value->kind) {
-    case ValueKind::Array: return value->wrap == Wrap::Tensor;
+    case ValueKind::Array: return value->wrap() == Wrap::Tensor;
     case ValueKind::Int:
     case ValueKind::Slice:
     case ValueKind::Range:
@@ -216,7 +216,7 @@ Captured<Value*> call_function(Executor& x, Value* function, const Values& args,
   auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
   Callee callee{existing ? reinterpret_cast<PyCodeObject*>(object->func_code)
                          : reinterpret_cast<PyCodeObject*>(function->object.get()),
-                existing ? object->func_globals : function->extra.get(),
+                existing ? object->func_globals : function->as_function().globals.get(),
                 {},
                 function};
   const std::string name = name_of_code(callee.code);
@@ -398,15 +398,16 @@ Captured<Value*> call(Executor& x, Value* callable, const Values& args, const Ke
       return call_function(x, function ? function : callable, args, keywords);
     }
     case ValueKind::BoundMethod: {
-      if (callable->iterated == kSuper) break;
+      if (callable->as_method().form == MethodPart::Super) break;
       Value* self = look(x, callable->items[0]);
       if (!callable->items[1]) {
         PyObject* of = self->is_constant() ? self->object.get() : nullptr;
-        PyObject* raw =
-            of && PyType_Check(of) ? type_attr(reinterpret_cast<PyTypeObject*>(of), callable->extra.get()) : nullptr;
+        PyObject* raw = of && PyType_Check(of)
+                            ? type_attr(reinterpret_cast<PyTypeObject*>(of), callable->as_method().name.get())
+                            : nullptr;
         if (raw && Py_IS_TYPE(raw, &PyClassMethodDescr_Type))
           if (Value* function = polyfill(x, raw, keywords)) return call_function(x, function, args, keywords);
-        return call_method(x, self, text_of(callable->extra.get()), args, keywords);
+        return call_method(x, self, text_of(callable->as_method().name.get()), args, keywords);
       }
       Values all{self};
       all.insert(all.end(), args.begin(), args.end());

@@ -38,13 +38,13 @@ bool equal_keys(PyObject* a, PyObject* b) {
 
 // Do lookups in this existing dict run no code? Nothing changes it during capture.
 bool has_plain_keys(Value* dict) {
-  if (!dict->key_index) dict->key_index = std::make_unique<KeyIndex>();
-  if (dict->key_index->all_plain) return true;
+  if (!dict->as_dict().key_index) dict->as_dict().key_index = std::make_unique<KeyIndex>();
+  if (dict->as_dict().key_index->all_plain) return true;
   PyObject *key, *value;
   Py_ssize_t at = 0;
   while (PyDict_Next(dict->object.get(), &at, &key, &value))
     if (!is_plain_key(key)) return false;
-  dict->key_index->all_plain = true;
+  dict->as_dict().key_index->all_plain = true;
   return true;
 }
 
@@ -285,12 +285,13 @@ Captured<bool> del_key(Executor& x, Value* dict, Value* key) {
     FRAMEJIT_REQUIRE(may_store_in(x, dict->object.get()));
   }
   dict->items.erase(pair, pair + 2);
-  if (dict->key_index && dict->key_index->covered > 0) --dict->key_index->covered;  // all were covered by the lookup
-  ++dict->position;
+  if (dict->as_dict().key_index && dict->as_dict().key_index->covered > 0)
+    --dict->as_dict().key_index->covered;  // all were covered by the lookup
+  ++dict->as_dict().deleted;
   x.session().record(dict, [dict, at, held_key, held] {
     dict->items.insert(dict->items.begin() + at, {held_key, held});
-    dict->key_index.reset();
-    --dict->position;
+    dict->forget_keys();
+    --dict->as_dict().deleted;
   });
   if (dict->source) x.effects().store_item(dict, x.session().constant(wanted_key(x, key).get()), nullptr);
   return true;
@@ -332,7 +333,7 @@ Captured<Value*> length(Executor& x, Value* v) {
       return by_method();
     }
     case ValueKind::Iterator:
-      if (v->position != kView) return break_at(BreakId::WouldRaise, "len() of an iterator");
+      if (v->as_iterator().position != kView) return break_at(BreakId::WouldRaise, "len() of an iterator");
       return length(x, v->items[0]);
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get()) || PyBytes_CheckExact(v->object.get())) {
@@ -440,8 +441,8 @@ int64_t place_of_key(Executor& x, Value* dict, PyObject* key) {
     return int64_t{-1};
   };
   if (count <= kFew) return search(count);
-  if (!dict->key_index) dict->key_index = std::make_unique<KeyIndex>();
-  KeyIndex& index = *dict->key_index;
+  if (!dict->as_dict().key_index) dict->as_dict().key_index = std::make_unique<KeyIndex>();
+  KeyIndex& index = *dict->as_dict().key_index;
   if (!index.places) index.places = Ref<>::steal(PyDict_New());
   for (; index.places && index.covered < count; ++index.covered) {
     const Ref<> place = Ref<>::steal(PyLong_FromSize_t(index.covered));
@@ -541,7 +542,7 @@ Captured<Values> unpack(Executor& x, Value* v, bool hinted) {
     }
     case ValueKind::Array: {
       Frontend* frontend = frontend_of(x, *v);
-      if (!frontend || x.session().graph().type(v->id).rank() == 0) break;
+      if (!frontend || x.session().graph().type(v->id()).rank() == 0) break;
       FRAMEJIT_TRY(size, frontend->length(x.session(), v));
       if (size->is_array()) return break_at(BreakId::UnknownIterable, "as many rows as a mask has chosen");
       Value* n = specialize(x, size);

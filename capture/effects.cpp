@@ -25,12 +25,12 @@ void Effects::append(PendingEffect effect) {
 
 void Effects::store_attr(Value* object, PyObject* name, Value* value) {
   const std::string text = text_of(name);
-  if (auto* known = object->attributes.find(text)) {
+  if (auto* known = object->attributes().find(text)) {
     Value* before = std::exchange(known->second, value);
-    session_.record([object, text, before] { object->attributes.find(text)->second = before; });
+    session_.record([object, text, before] { object->attributes().find(text)->second = before; });
   } else {
-    object->attributes.append(text, value);
-    session_.record([object] { object->attributes.drop_last(); });
+    object->attributes().append(text, value);
+    session_.record([object] { object->attributes().drop_last(); });
   }
   append({Effect::Kind::StoreAttr, object, nullptr, value, {}, Ref<>::share(name), {}});
 }

@@ -90,14 +90,14 @@ void Executor::set_handled(Value* exception) {
 Value* Executor::make_generator(std::unique_ptr<SymbolicFrame> its_frame) {
   its_frame->generator = true;
   Value* it = session_.make(ValueKind::Iterator);
-  it->iterated = kGenerator;
-  it->position = static_cast<std::int64_t>(generators_.size());
+  it->as_iterator().over = Over::Generator;
+  it->as_iterator().position = static_cast<std::int64_t>(generators_.size());
   generators_.push_back(std::move(its_frame));
   return it;
 }
 
 SymbolicFrame& Executor::generator_frame(const Value* generator) {
-  return *generators_[static_cast<std::size_t>(generator->position)];
+  return *generators_[static_cast<std::size_t>(generator->as_iterator().position)];
 }
 
 bool Executor::has_open_handlers() const {

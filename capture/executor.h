@@ -26,10 +26,7 @@
 namespace framejit::capture {
 
 using Values = std::vector<Value*>;
-inline constexpr std::int64_t kView = -2;     // position of an Iterator that stands for dict.values() or dict.items()
-inline constexpr uint32_t kMostVariants = 4;  // of a place where what caches and sets hold is asked for
-inline constexpr int kLoadedMethod = 2;       // `iterated` of a BoundMethod of a C method that LOAD_METHOD gave
-inline constexpr int kSuper = 1;  // `iterated` of a BoundMethod that stands for super(): items are self and the class
+inline constexpr uint32_t kMostVariants = 4;                 // of a place where what caches and sets hold is asked for
 using Keywords = std::vector<std::pair<PyObject*, Value*>>;  // exact str, borrowed from code objects or Constants
 
 class SymbolicFrame;

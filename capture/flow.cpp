@@ -35,7 +35,7 @@ Value* unknown_value(Session& s) {
 
 std::optional<Wrap> number_wrap(const Value& v) {
   if (v.kind == ValueKind::Int) return Wrap::PyInt;
-  if (v.is_array()) return v.weak ? std::optional(v.wrap) : std::nullopt;
+  if (v.is_array()) return v.is_weak() ? std::optional(v.wrap()) : std::nullopt;
   if (!v.is_constant()) return std::nullopt;
   PyObject* o = v.object.get();
   if (PyBool_Check(o)) return Wrap::PyBool;
@@ -45,31 +45,32 @@ std::optional<Wrap> number_wrap(const Value& v) {
 }
 
 Captured<graph::ValueId> graph_value(Executor& x, Value* v, Wrap wrap) {
-  if (v->is_array()) return v->id;
+  if (v->is_array()) return v->id();
   if (wrap == Wrap::PyFloat) return f64(x, v);
   graph::GraphBuilder& b = x.session().builder();
-  if (v->kind == ValueKind::Int) return b.dim_value(v->dim);
+  if (v->kind == ValueKind::Int) return b.dim_value(v->dim());
   return b.constant(wrap == Wrap::PyBool ? graph::DType::Bool : graph::DType::I64,
                     graph::Scalar{static_cast<uint64_t>(dim_of(*v).value()), 0});
 }
 
 std::string differ_as_arrays(Session& s, const Value& a, const Value& b) {
-  const graph::Type &x = s.graph().type(a.id), &y = s.graph().type(b.id);
+  const graph::Type &x = s.graph().type(a.id()), &y = s.graph().type(b.id());
   if (x.dtype != y.dtype || x.rank() != y.rank()) return "arrays of two dtypes or ranks";
   if (x.shape != y.shape || x.strides != y.strides) return "arrays of two shapes, or orders in memory";
-  if (s.writing(a.id) != Writing::Allowed || s.writing(b.id) != Writing::Allowed) return "arrays that are read-only";
+  if (s.writing(a.id()) != Writing::Allowed || s.writing(b.id()) != Writing::Allowed)
+    return "arrays that are read-only";
   return {};
 }
 
 bool is_new(const Value& v, const Session::Mark& mark) { return v.number >= mark.values && !v.source && !v.object; }
 
 bool is_own(Session& s, const Value& v, const Session::Mark& mark) {
-  if (!is_new(v, mark) || v.kind != ValueKind::Array || v.which != graph::kNoValue) return false;
-  const graph::Op op = s.graph().node(v.id).op;
-  if (s.is_measured_since(mark, s.graph().type(v.id))) return false;
+  if (!is_new(v, mark) || v.kind != ValueKind::Array || v.which() != graph::kNoValue) return false;
+  const graph::Op op = s.graph().node(v.id()).op;
+  if (s.is_measured_since(mark, s.graph().type(v.id()))) return false;
   return !is_mutable_array(v) ||
-         (graph::index(v.id) >= mark.graph.nodes && !s.graph().type(v.id).is_view() &&
-          s.writing(v.id) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
+         (graph::index(v.id()) >= mark.graph.nodes && !s.graph().type(v.id()).is_view() &&
+          s.writing(v.id()) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
 }
 
 namespace {
@@ -112,7 +113,7 @@ class Join {
     if (is_unknown(a) || is_unknown(b)) return differ("a variable that may be unbound");
     if (a == b || (a->kind == ValueKind::Null && b->kind == ValueKind::Null)) return a;
     if (a->is_constant() && b->is_constant() && a->object.get() == b->object.get()) return a;
-    if (a->kind == ValueKind::Int && b->kind == ValueKind::Int && a->dim == b->dim) return a;
+    if (a->kind == ValueKind::Int && b->kind == ValueKind::Int && a->dim() == b->dim()) return a;
     Captured<Value*> made = joined(a, b);
     if (made) known_.emplace(std::pair{a, b}, *made);
     return made;
@@ -126,13 +127,13 @@ class Join {
     const graph::ValueId branch = builder.branch(condition, std::move(if_true), std::move(if_false));
     for (std::size_t i = 0; i < results_.size(); ++i) {
       const graph::ValueId output = builder.output(branch, static_cast<int64_t>(i));
-      if (results_[i].made) results_[i].made->id = output;
-      if (results_[i].chooses) results_[i].chooses->which = output;
+      if (results_[i].made) results_[i].made->as_array().id = output;
+      if (results_[i].chooses) results_[i].chooses->choice().which = output;
     }
     for (const Result& r : results_) {
       if (!r.chooses || !r.chooses->is_array() || !is_mutable_array(*r.chooses)) continue;
-      s_.share(r.chooses->id);
-      for (const Value* v : r.chooses->items) s_.share(v->id);
+      s_.share(r.chooses->id());
+      for (const Value* v : r.chooses->items) s_.share(v->id());
     }
     return true;
   }
@@ -165,16 +166,16 @@ class Join {
     }
     const std::optional<Wrap> number = number_wrap(*a);
     if (number && number == number_wrap(*b)) return of_ids(a, b, *number);
-    if (!a->is_array() || !b->is_array() || a->wrap != b->wrap || a->weak != b->weak)
+    if (!a->is_array() || !b->is_array() || a->wrap() != b->wrap() || a->is_weak() != b->is_weak())
       return differ("a value that is " + kind(a) + " on one side and " + kind(b) + " on the other");
     if (may_finalize(a) || may_finalize(b)) return differ("an array whose end runs code");
     if (a->partial || b->partial) return differ("a view of an array that is known at run time only");
     if (std::string why = differ_as_arrays(s_, *a, *b); !why.empty()) return differ(std::move(why));
-    const graph::Type& type = s_.graph().type(a->id);
+    const graph::Type& type = s_.graph().type(a->id());
     if (is_mutable_array(*a) && !is_own(s_, *a, mark_) && !is_own(s_, *b, mark_) &&
         type.strides != graph::c_strides(type.dtype, type.shape))
       return differ("arrays that are not contiguous");
-    return of_ids(a, b, a->wrap);
+    return of_ids(a, b, a->wrap());
   }
 
   Captured<Value*> choice(Value* a, Value* b) {
@@ -189,7 +190,7 @@ class Join {
       Value* v = sides[side];
       if (!v || (is_unknown(v) && !is_choice(v))) return differ("a variable that may be unbound");
       // An array that an inner branch chose, too.
-      const bool chosen = is_choice(v) || (is_inner_choice(*v) && v->never_new);
+      const bool chosen = is_choice(v) || (is_inner_choice(*v) && v->is_never_new());
       const Values things = chosen ? v->items : Values{v};
       for (std::size_t k = 0; k < things.size(); ++k) {
         FRAMEJIT_TRY(item, item_of(side, things[k]));
@@ -203,7 +204,7 @@ class Join {
       const OpenBlock opened(s_, *blocks_[side]);
       graph::ValueId which = constant(possible[side][0].place);
       for (std::size_t k = 1; k < possible[side].size(); ++k) {
-        const graph::ValueId operands[] = {sides[side]->which, constant(possible[side][k].number)};
+        const graph::ValueId operands[] = {sides[side]->which(), constant(possible[side][k].number)};
         FRAMEJIT_TRY(chosen, node(graph::Op::Equal, operands));
         const graph::ValueId numbers[] = {chosen, constant(possible[side][k].place), which};
         FRAMEJIT_TRY(next, node(graph::Op::Where, numbers));
@@ -224,31 +225,31 @@ class Join {
     if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v))
       return v;
     if (const auto known = alone_[side].find(v); known != alone_[side].end()) return known->second;
-    if (v->is_array() && s_.is_measured_since(mark_, s_.graph().type(v->id)))
+    if (v->is_array() && s_.is_measured_since(mark_, s_.graph().type(v->id())))
       return differ("an array of a size that one side finds out");
     if (!is_own(s_, *v, mark_)) return differ("a value that is made on one side");
-    const graph::Type type = s_.graph().type(v->id);
+    const graph::Type type = s_.graph().type(v->id());
     if (type.strides != graph::c_strides(type.dtype, type.shape)) return differ("arrays that are not contiguous");
-    if (is_mutable_array(*v) && has_another_name(side, v->id)) return differ("an array with two names on one side");
-    blocks_[side]->results.push_back(v->id);
+    if (is_mutable_array(*v) && has_another_name(side, v->id())) return differ("an array with two names on one side");
+    blocks_[side]->results.push_back(v->id());
     {
       const OpenBlock opened(s_, *blocks_[1 - side]);
       const graph::ValueId zero = s_.builder().constant(type.dtype, {});
       blocks_[1 - side]->results.push_back(type.rank() == 0 ? zero : s_.builder().full(zero, type.shape));
     }
     Value* made = s_.make(ValueKind::Array);
-    made->wrap = v->wrap;
-    made->weak = v->weak;
+    made->as_array().wrap = v->wrap();
+    made->as_array().weak = v->is_weak();
     results_.push_back({made, nullptr});
-    if (is_mutable_array(*v)) own_[side].push_back(v->id);
+    if (is_mutable_array(*v)) own_[side].push_back(v->id());
     alone_[side].emplace(v, made);
     return made;
   }
 
   Captured<Value*> of_ids(Value* a, Value* b, Wrap wrap) {
     Value* made = s_.make(ValueKind::Array);
-    made->wrap = wrap;
-    made->weak = a->weak || !a->is_array();
+    made->as_array().wrap = wrap;
+    made->as_array().weak = a->is_weak() || !a->is_array();
     const bool own[] = {is_own(s_, *a, mark_), is_own(s_, *b, mark_)};
     // True and False are what they are.
     const bool chooses = wrap != Wrap::PyBool && !(own[0] && own[1]);
@@ -276,7 +277,7 @@ class Join {
   }
 
   /// Chosen by a branch within the side.
-  bool is_inner_choice(const Value& v) const { return v.which != graph::kNoValue && v.number >= mark_.values; }
+  bool is_inner_choice(const Value& v) const { return v.which() != graph::kNoValue && v.number >= mark_.values; }
 
   Captured<bool> may_choose(const Value& made, const Value& v) const {
     if (!is_inner_choice(v)) {
@@ -290,13 +291,13 @@ class Join {
   }
 
   bool is_made_within(const Value& made, const Value& v) const {
-    return is_mutable_array(made) && v.is_array() && graph::index(v.id) >= mark_.graph.nodes &&
-           s_.graph().node(v.id).op != graph::Op::Param;
+    return is_mutable_array(made) && v.is_array() && graph::index(v.id()) >= mark_.graph.nodes &&
+           s_.graph().node(v.id()).op != graph::Op::Param;
   }
 
   /// Which object it is, as an output of its own: 0, or one more than the place in made->items.
   Captured<bool> choose(Value* made, Value* a, Value* b) {
-    made->never_new = true;
+    made->choice().never_new = true;
     for (int side : {0, 1}) {
       const OpenBlock opened(s_, *blocks_[side]);
       FRAMEJIT_TRY(which, object_of(made, side == 0 ? a : b, side));
@@ -308,20 +309,20 @@ class Join {
 
   Captured<graph::ValueId> object_of(Value* made, Value* v, int side) {
     if (!is_inner_choice(*v)) return constant(number_of(made, v));
-    if (!v->never_new) {
-      made->never_new = false;
-      if (is_mutable_array(*v)) folded_[side].push_back(v->id);
+    if (!v->is_never_new()) {
+      made->choice().never_new = false;
+      if (is_mutable_array(*v)) folded_[side].push_back(v->id());
     }
     graph::ValueId which = constant(0);
     for (std::size_t k = 0; k < v->items.size(); ++k) {
       Value* item = v->items[k];
       if (is_own(s_, *item, mark_)) {  // new as well, seen from outside
-        made->never_new = false;
-        if (is_mutable_array(*item)) folded_[side].push_back(item->id);
+        made->choice().never_new = false;
+        if (is_mutable_array(*item)) folded_[side].push_back(item->id());
         continue;
       }
       FRAMEJIT_TRY(number, object_of(made, item, side));
-      const graph::ValueId operands[] = {v->which, constant(static_cast<int64_t>(k) + 1)};
+      const graph::ValueId operands[] = {v->which(), constant(static_cast<int64_t>(k) + 1)};
       FRAMEJIT_TRY(chosen, node(graph::Op::Equal, operands));
       const graph::ValueId numbers[] = {chosen, number, which};
       FRAMEJIT_TRY(next, node(graph::Op::Where, numbers));
@@ -333,7 +334,7 @@ class Join {
   /// The place of an object among those that are there already, from 1 on; 0: it is new.
   int64_t number_of(Value* made, Value* v) {
     if (is_own(s_, *v, mark_)) {
-      made->never_new = false;
+      made->choice().never_new = false;
       return 0;
     }
     auto at = std::find(made->items.begin(), made->items.end(), v);
@@ -392,9 +393,9 @@ class Join {
 
 Captured<graph::ValueId> condition_of(Executor& x, Value* v) {
   graph::GraphBuilder& b = x.session().builder();
-  const graph::Type type = x.session().graph().type(v->id);
+  const graph::Type type = x.session().graph().type(v->id());
   if (!(type.size() == graph::Dim(1))) return break_at(BreakId::DataDependentBranch, "the truth of many elements");
-  const graph::ValueId one = type.rank() == 0 ? v->id : b.view(v->id, {}, {}, 0);
+  const graph::ValueId one = type.rank() == 0 ? v->id() : b.view(v->id(), {}, {}, 0);
   if (type.dtype == graph::DType::Bool) return one;
   const graph::ValueId operands[] = {one, b.constant(type.dtype, {})};
   graph::BuildResult truth = b.elementwise(graph::Op::NotEqual, operands);
@@ -409,7 +410,7 @@ Captured<Value*> truth_value(Executor& x, Value* v, bool negated) {
   FRAMEJIT_TRY(id, condition_of(x, v));
   if (!negated) {
     // The number is read now; what is written into the array later does not reach it.
-    const bool read = is_mutable_array(*v) && x.session().graph().root(id) == x.session().graph().root(v->id);
+    const bool read = is_mutable_array(*v) && x.session().graph().root(id) == x.session().graph().root(v->id());
     return x.session().array(read ? x.session().builder().copy(id, 'C') : id, Wrap::PyBool);
   }
   const graph::ValueId operands[] = {id};
@@ -539,16 +540,16 @@ Step split_choice(SymbolicFrame& frame, Value* choice, std::size_t depth) {
   const auto number = [&](int64_t n) {
     return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(n), 0});
   };
-  const graph::ValueId operands[] = {choice->which, number(0)};
+  const graph::ValueId operands[] = {choice->which(), number(0)};
   graph::BuildResult is_first = b.elementwise(graph::Op::Equal, operands);
   if (!is_first) return break_at(BreakId::DataDependentBranch, is_first.error().message);
   Value* rest = choice->items[1];
   if (choice->items.size() > 2) {
-    const graph::ValueId less[] = {choice->which, number(1)};
+    const graph::ValueId less[] = {choice->which(), number(1)};
     graph::BuildResult which = b.elementwise(graph::Op::Subtract, less);
     if (!which) return break_at(BreakId::DataDependentBranch, which.error().message);
     rest = unknown_value(frame.session());
-    rest->which = *which;
+    rest->choice().which = *which;
     rest->items.assign(choice->items.begin() + 1, choice->items.end());
   }
   if (frame.flow.scope) frame.flow.scope->decided = true;
@@ -574,7 +575,7 @@ namespace {
 
 /// Iterators that the `for` loops of a frame run over, which nobody else knows.
 void collect_iterators(const Value* v, uint32_t first, std::set<const Value*>& out) {
-  if (!v || v->kind != ValueKind::Iterator || v->number < first || v->iterated == kGenerator) return;
+  if (!v || v->kind != ValueKind::Iterator || v->number < first || v->as_iterator().over == Over::Generator) return;
   if (!out.insert(v).second) return;
   for (const Value* inner : v->items) collect_iterators(inner, first, out);
 }
@@ -593,8 +594,9 @@ bool holds(const Value* v, const std::set<const Value*>& wanted, int depth = 0) 
   if (wanted.count(v) != 0 || depth > 8) return true;
   return std::any_of(v->items.begin(), v->items.end(),
                      [&](const Value* item) { return holds(item, wanted, depth + 1); }) ||
-         std::any_of(v->attributes.begin(), v->attributes.end(),
-                     [&](const auto& attribute) { return holds(attribute.second, wanted, depth + 1); });
+         (v->has_attributes() &&
+          std::any_of(v->attributes().begin(), v->attributes().end(),
+                      [&](const auto& attribute) { return holds(attribute.second, wanted, depth + 1); }));
 }
 
 bool raises(BreakId id) { return id == BreakId::WouldRaise || id == BreakId::ExceptionHandling; }

@@ -77,12 +77,12 @@ struct OpenBlock {
   OpenBlock(const OpenBlock&) = delete;
 };
 
-inline bool is_mutable_array(const Value& v) { return v.wrap == Wrap::NdArray || v.wrap == Wrap::Tensor; }
+inline bool is_mutable_array(const Value& v) { return v.wrap() == Wrap::NdArray || v.wrap() == Wrap::Tensor; }
 inline Value* resolved(Value* v) { return v && v->kind == ValueKind::Lazy && !v->items.empty() ? v->items[0] : v; }
 /// A variable that may be one thing or another, or unbound: nothing but a new value can be done with it.
 inline bool is_unknown(const Value* v) { return v && v->kind == ValueKind::Null && v->partial; }
 /// One of several things, which one the graph says: whoever loads it goes on with each of them (split_choice).
-inline bool is_choice(const Value* v) { return is_unknown(v) && v->which != graph::kNoValue; }
+inline bool is_choice(const Value* v) { return is_unknown(v) && v->which() != graph::kNoValue; }
 Value* unknown_value(Session& s);
 
 /// The Python number that a value is, as a wrap; nothing where it is none that a graph can hold.

@@ -110,10 +110,10 @@ class LoopCapture {
       Value* held = look(x_, before_[k]);
       Value* v = s_.make(ValueKind::Array);
       const std::optional<Wrap> number = number_wrap(*held);
-      v->wrap = number ? *number : held->wrap;
-      v->weak = number.has_value();
-      v->id = held->is_array() ? carried(s_.graph().type(held->id)) : carried({dtype_of(*number), {}, {}});
-      v->which = v->id;  // in the first round it is the object that was there
+      v->as_array().wrap = number ? *number : held->wrap();
+      v->as_array().weak = number.has_value();
+      v->as_array().id = held->is_array() ? carried(s_.graph().type(held->id())) : carried({dtype_of(*number), {}, {}});
+      v->choice().which = v->id();  // in the first round it is the object that was there
       starts_[k] = v;
     }
     for (std::size_t k : kept_) which_[k] = carried({graph::DType::I64, {}, {}});
@@ -161,9 +161,10 @@ class LoopCapture {
     held = look(x_, held);
     next = look(x_, next);
     if (const std::optional<Wrap> number = number_wrap(*held)) return number == number_wrap(*next);
-    if (!held->is_array() || !next->is_array() || held->wrap != next->wrap || held->weak != next->weak || held->partial)
+    if (!held->is_array() || !next->is_array() || held->wrap() != next->wrap() || held->is_weak() != next->is_weak() ||
+        held->partial)
       return false;
-    const graph::Type& type = s_.graph().type(held->id);
+    const graph::Type& type = s_.graph().type(held->id());
     return differ_as_arrays(s_, *held, *next).empty() && type.strides == graph::c_strides(type.dtype, type.shape);
   }
 
@@ -184,7 +185,7 @@ class LoopCapture {
       scope_.exits = {scope_.next[forward ? 1 : 0]};
     } else {
       if (!scope_.where || !scope_.where->is_array()) return false;
-      const graph::ValueId operands[] = {scope_.where->id,
+      const graph::ValueId operands[] = {scope_.where->id(),
                                          b.constant(graph::DType::I64, graph::Scalar{scope_.head, 0})};
       graph::BuildResult again = b.elementwise(graph::Op::Equal, operands);
       if (!again) return false;
@@ -204,15 +205,15 @@ class LoopCapture {
       if (!next || !may_carry(starts_[k], next)) return kRefused;
       if (is_mutable_array(*next) && !is_fresh(*next)) {
         const bool own =
-            next == starts_[k] || (next->which != graph::kNoValue && next->items == std::vector<Value*>{starts_[k]});
+            next == starts_[k] || (next->which() != graph::kNoValue && next->items == std::vector<Value*>{starts_[k]});
         if (!own) return kRefused;
         more = kept_.insert(k).second || more;
       }
-      Value* made = output_of(next, starts_[k]->wrap);
+      Value* made = output_of(next, starts_[k]->wrap());
       if (!made) return kRefused;
       // Two names of one array are that behind the loop too.
       const auto [known, first] = names_.emplace(next, made);
-      if (!first && (kept_.count(k) || known->second->which != graph::kNoValue)) return kRefused;
+      if (!first && (kept_.count(k) || known->second->which() != graph::kNoValue)) return kRefused;
       after_[k] = known->second;
     }
     if (more) return kAgain;
@@ -222,7 +223,7 @@ class LoopCapture {
     if (scope_.exits.size() > 1) where_ = output_of(scope_.where, Wrap::PyInt);
     std::vector<graph::ValueId> arrays;
     for (const auto& [value, made] : names_)
-      if (is_mutable_array(*made)) arrays.push_back(s_.graph().root(value->id));
+      if (is_mutable_array(*made)) arrays.push_back(s_.graph().root(value->id()));
     std::sort(arrays.begin(), arrays.end());
     return std::adjacent_find(arrays.begin(), arrays.end()) == arrays.end() ? kCaptured : kRefused;
   }
@@ -232,7 +233,8 @@ class LoopCapture {
     const std::vector<graph::ValueId> written = graph::written_roots(s_.graph(), *body_);
     return std::any_of(carried_.begin(), carried_.end(), [&](std::size_t k) {
       const Value* held = look(x_, before_[k]);
-      return held->is_array() && std::find(written.begin(), written.end(), s_.graph().root(held->id)) != written.end();
+      return held->is_array() &&
+             std::find(written.begin(), written.end(), s_.graph().root(held->id())) != written.end();
     });
   }
 
@@ -243,8 +245,8 @@ class LoopCapture {
     graph::ValueId still = zero;
     if (next == starts_[k]) {
       still = which_[k];
-    } else if (next->which != graph::kNoValue) {
-      const graph::ValueId same[] = {next->which, zero};
+    } else if (next->which() != graph::kNoValue) {
+      const graph::ValueId same[] = {next->which(), zero};
       graph::BuildResult is_new = b.elementwise(graph::Op::Equal, same);
       if (!is_new) return false;
       const graph::ValueId chosen[] = {*is_new, zero, which_[k]};
@@ -263,8 +265,8 @@ class LoopCapture {
     Captured<graph::ValueId> id = graph_value(x_, v, wrap);
     if (!id) return nullptr;
     Value* made = s_.make(ValueKind::Array);
-    made->wrap = wrap;
-    made->weak = v->weak || !v->is_array();
+    made->as_array().wrap = wrap;
+    made->as_array().weak = v->is_weak() || !v->is_array();
     outputs_.push_back({*id, made, nullptr});
     return made;
   }
@@ -276,7 +278,7 @@ class LoopCapture {
     if (v->number < mark_.values || v->source || v->is_constant() || v->kind == ValueKind::Int) return v;
     if (const auto known = names_.find(v); known != names_.end()) return known->second;
     const bool usable = v->is_array() && !v->partial && (is_mutable_array(*v) ? is_fresh(*v) : true);
-    Value* made = usable ? output_of(v, v->wrap) : nullptr;
+    Value* made = usable ? output_of(v, v->wrap()) : nullptr;
     if (!made) return unknown_value(s_);
     names_.emplace(v, made);
     return made;
@@ -288,7 +290,7 @@ class LoopCapture {
     std::vector<graph::ValueId> initial;
     for (std::size_t k : carried_) {
       Value* held = look(x_, before_[k]);
-      Captured<graph::ValueId> id = graph_value(x_, held, starts_[k]->wrap);
+      Captured<graph::ValueId> id = graph_value(x_, held, starts_[k]->wrap());
       if (!id) return std::nullopt;
       initial.push_back(*id);
     }
@@ -298,12 +300,13 @@ class LoopCapture {
     const graph::ValueId loop = b.loop(std::move(initial), std::move(body_));
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       const graph::ValueId output = b.output(loop, static_cast<int64_t>(i));
-      (outputs_[i].made ? outputs_[i].made->id : outputs_[i].chooses->which) = output;
+      if (outputs_[i].made) outputs_[i].made->as_array().id = output;
+      else outputs_[i].chooses->choice().which = output;
     }
     for (const Output& o : outputs_) {
       if (!o.chooses) continue;
-      s_.share(o.chooses->id);
-      s_.share(o.chooses->items[0]->id);
+      s_.share(o.chooses->id());
+      s_.share(o.chooses->items[0]->id());
     }
     frame_.locals = after_;
     frame_.stack = stack_;
@@ -321,7 +324,7 @@ class LoopCapture {
     frame_.pc = exits[0];
     if (exits.size() == 1) return Flow::Jumped;
     graph::GraphBuilder& b = s_.builder();
-    const graph::ValueId operands[] = {where_->id, b.constant(graph::DType::I64, graph::Scalar{exits[0], 0})};
+    const graph::ValueId operands[] = {where_->id(), b.constant(graph::DType::I64, graph::Scalar{exits[0], 0})};
     graph::BuildResult is_first = b.elementwise(graph::Op::Equal, operands);
     if (!is_first) return break_at(BreakId::DataDependentBranch, is_first.error().message);
     const Way ways[2] = {{exits[0], stack_, {}},

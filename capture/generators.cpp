@@ -70,7 +70,7 @@ Step delegate_op(SymbolicFrame& frame, const Instr& i) {
   Value* sent = frame.pop();
   Value* receiver = frame.peek(py::kIteratorSlots);
   if (receiver->kind != ValueKind::Iterator) return suspended(frame, i);
-  const bool inner = receiver->iterated == kGenerator;
+  const bool inner = receiver->as_iterator().over == Over::Generator;
   if (!inner && !sent->is_none()) return break_at(BreakId::GeneratorFrame, "send() to an iterator");
   FRAMEJIT_TRY(value, inner ? resume_generator(x, receiver, sent) : next_item(x, receiver));
   if (value) {
@@ -96,7 +96,7 @@ Captured<Value*> resume_generator(Executor& x, Value* generator, Value* sent, Va
 /// What next() does at the end of an iterator.
 Unexpected<Break> stops(Executor& x, const Value* iterator) {
   Values args;
-  if (iterator->iterated == kGenerator) {
+  if (iterator->as_iterator().over == Over::Generator) {
     Value* gave = x.generator_frame(iterator).returned;
     if (!look(x, gave)->is_none()) args.push_back(gave);
   }

@@ -223,8 +223,8 @@ Step load_method(SymbolicFrame& frame, Value* from, PyObject* name) {
     frame.push(found);
     frame.push(self);
   } else {
-    if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->iterated == 0)
-      found->iterated = kLoadedMethod;
+    if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->as_method().form == MethodPart::Bound)
+      found->as_method().form = MethodPart::Loaded;
     push_callable(frame, found, frame.session().make(ValueKind::Null));
   }
   return Flow::Next;

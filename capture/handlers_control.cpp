@@ -127,7 +127,7 @@ std::size_t part_of_function(int flag) {
 Step make_function(SymbolicFrame& frame, const Instr& i) {
   Value* f = frame.session().make(ValueKind::Function);
   f->object = frame.pop()->object;
-  f->extra = Ref<>::share(frame.globals);
+  f->as_function().globals = Ref<>::share(frame.globals);
   f->items.assign(kFunctionParts, nullptr);
   for (int flag : {8, 4, 2, 1})
     if (i.arg & flag) f->items[part_of_function(flag)] = frame.pop();

@@ -52,22 +52,22 @@ Unexpected<Break> not_made(PyTypeObject* type) {
 bool is_exception(const Value& v) { return v.is_made() && PyType_IsSubtype(class_of(v), exception_base()); }
 
 void set_attribute(Executor& x, Value* made, const std::string& name, Value* value) {
-  Attributes& held = made->attributes;
+  Attributes& held = made->attributes();
   if (auto* known = held.find(name); known && value) {
     Value* before = std::exchange(known->second, value);
-    x.session().record(made, [made, name, before] { made->attributes.find(name)->second = before; });
+    x.session().record(made, [made, name, before] { made->attributes().find(name)->second = before; });
   } else if (known) {
     const std::size_t at = held.place_of(known);
-    x.session().record(made, [made, at, before = *known] { made->attributes.insert(at, before); });
+    x.session().record(made, [made, at, before = *known] { made->attributes().insert(at, before); });
     held.erase(at);
   } else if (value) {
     held.append(name, value);
-    x.session().record(made, [made] { made->attributes.drop_last(); });
+    x.session().record(made, [made] { made->attributes().drop_last(); });
   }
 }
 
 Value* attribute(const Value* made, const std::string& name) {
-  const auto* known = made->attributes.find(name);
+  const auto* known = made->attributes().find(name);
   return known ? known->second : nullptr;
 }
 

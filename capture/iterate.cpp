@@ -24,7 +24,7 @@ namespace {
 Captured<Value*> start_dict(Executor& x, Value* it, Value* dict) {
   FRAMEJIT_TRY(n, length(x, dict));
   it->items = {dict, n};
-  it->dim = graph::Dim(dict->position);
+  it->as_iterator().start = graph::Dim(dict->as_dict().deleted);
   return it;
 }
 
@@ -32,26 +32,27 @@ constexpr std::int64_t kExhausted = -1;
 constexpr int64_t kIteratedRows = 64;
 
 void move_to(Session& s, Value* it, std::int64_t position) {
-  const std::int64_t before = it->position;
-  it->position = position;
-  s.record(it, [it, before] { it->position = before; });
+  const std::int64_t before = it->as_iterator().position;
+  it->as_iterator().position = position;
+  s.record(it, [it, before] { it->as_iterator().position = before; });
 }
 
 }  // namespace
 
 bool dict_changed(const Value& it) {
   const Value& dict = *it.items[0];
-  return static_cast<int64_t>(dict.items.size() / 2) != dim_of(*it.items[1]).value() || dict.position != it.dim.value();
+  return static_cast<int64_t>(dict.items.size() / 2) != dim_of(*it.items[1]).value() ||
+         dict.as_dict().deleted != it.as_iterator().start.value();
 }
 
 Captured<Value*> iterate(Executor& x, Value* v) {
-  int over = kOverSequence;
+  Over over = Over::Sequence;
   switch (v->kind) {
     case ValueKind::Iterator:
-      if (v->position != kView) return v;
+      if (v->as_iterator().position != kView) return v;
       {
         Value* it = x.session().make(ValueKind::Iterator);
-        it->iterated = v->iterated;
+        it->as_iterator().over = v->as_iterator().over;
         return start_dict(x, it, v->items[0]);
       }
     case ValueKind::Tuple:
@@ -59,21 +60,21 @@ Captured<Value*> iterate(Executor& x, Value* v) {
     case ValueKind::Range:
       for (Value* part : v->items)
         if (!part->is_constant()) return break_at(BreakId::UnknownIterable, "a range whose bounds vary");
-      over = kOverRange;
+      over = Over::Range;
       break;
     case ValueKind::Dict: {
       Value* it = x.session().make(ValueKind::Iterator);
-      it->iterated = kOverKeys;
+      it->as_iterator().over = Over::Keys;
       return start_dict(x, it, v);
     }
     case ValueKind::Array: {
       Frontend* frontend = frontend_of(x, *v);
       if (!frontend) return break_at(BreakId::WouldRaise, "iteration over a number");
-      if (x.session().graph().type(v->id).rank() == 0)
+      if (x.session().graph().type(v->id()).rank() == 0)
         return break_at(BreakId::WouldRaise, "iteration over a 0-d array");
       FRAMEJIT_TRY(size, frontend->length(x.session(), v));
       if (size->is_array()) return break_at(BreakId::UnknownIterable, "as many rows as a mask has chosen");
-      if (size->is_constant() ? dim_of(*size).value() > kIteratedRows : x.shapes().hint(size->dim) > kIteratedRows)
+      if (size->is_constant() ? dim_of(*size).value() > kIteratedRows : x.shapes().hint(size->dim()) > kIteratedRows)
         return break_at(BreakId::CapturedTooMuch, "the rows of an array");
       if (!size->is_constant()) specialize(x, size);
       break;
@@ -96,7 +97,7 @@ Captured<Value*> iterate(Executor& x, Value* v) {
     default: return break_at(BreakId::UnknownIterable);
   }
   Value* it = x.session().make(ValueKind::Iterator);
-  it->iterated = over;
+  it->as_iterator().over = over;
   it->items = {v};
   return it;
 }
@@ -106,7 +107,7 @@ Captured<Value*> iterator_of(Executor& x, Value* v) {
   FRAMEJIT_TRY(it, special(x, v, interned("__iter__"), {}));
   if (!it) return it;
   it = look(x, it);
-  if (it->kind == ValueKind::Iterator && it->position != kView) return it;
+  if (it->kind == ValueKind::Iterator && it->as_iterator().position != kView) return it;
   if (it->kind != ValueKind::Object) return break_at(BreakId::UnknownIterable);
   static PyObject* const kNext = interned("__next__");
   PyObject* next = type_attr(class_of(*it), kNext);
@@ -115,22 +116,22 @@ Captured<Value*> iterator_of(Executor& x, Value* v) {
 }
 
 int64_t rounds_left(const Value* it) {
-  if (it->kind != ValueKind::Iterator || it->position < 0) return -1;
-  switch (static_cast<Iterated>(it->iterated)) {
-    case kOverSequence: {
+  if (it->kind != ValueKind::Iterator || it->as_iterator().position < 0) return -1;
+  switch (it->as_iterator().over) {
+    case Over::Sequence: {
       const Value* over = it->items[0];
       const bool known = !over->is_array() && !over->is_constant() && !over->partial;
-      return known ? std::max<int64_t>(0, std::ssize(over->items) - it->position) : -1;
+      return known ? std::max<int64_t>(0, std::ssize(over->items) - it->as_iterator().position) : -1;
     }
-    case kOverRange: {
+    case Over::Range: {
       const Values& bounds = it->items[0]->items;
       const int64_t start = dim_of(*bounds[0]).value(), stop = dim_of(*bounds[1]).value(),
                     step = dim_of(*bounds[2]).value();
       const double rounds = std::ceil((static_cast<double>(stop) - static_cast<double>(start)) / step);
-      return static_cast<int64_t>(std::clamp(rounds - static_cast<double>(it->position), 0.0, 1e15));
+      return static_cast<int64_t>(std::clamp(rounds - static_cast<double>(it->as_iterator().position), 0.0, 1e15));
     }
-    case kEnumerate: return rounds_left(it->items[0]);
-    case kZip: {
+    case Over::Enumerate: return rounds_left(it->items[0]);
+    case Over::Zip: {
       int64_t least = INT64_MAX;
       for (const Value* each : it->items) least = std::min(least, rounds_left(each));
       return it->items.empty() ? 0 : least;
@@ -154,24 +155,25 @@ Captured<Value*> next_item(Executor& x, Value* it) {
     move_to(x.session(), it, kExhausted);
     return static_cast<Value*>(nullptr);
   };
-  if (it->position == kView) return break_at(BreakId::WouldRaise, "next() of a view");
-  if (it->position == kExhausted) return static_cast<Value*>(nullptr);
-  if (it->iterated == kGenerator) return resume_generator(x, it);
-  const auto at = static_cast<std::size_t>(it->position);
-  switch (static_cast<Iterated>(it->iterated)) {
-    case kOverSequence: {
+  if (it->as_iterator().position == kView) return break_at(BreakId::WouldRaise, "next() of a view");
+  if (it->as_iterator().position == kExhausted) return static_cast<Value*>(nullptr);
+  if (it->as_iterator().over == Over::Generator) return resume_generator(x, it);
+  const auto at = static_cast<std::size_t>(it->as_iterator().position);
+  switch (it->as_iterator().over) {
+    case Over::Sequence: {
       Value* over = it->items[0];
       Value* item = nullptr;
       if (over->is_array()) {
         Frontend* frontend = frontend_of(x, *over);
         FRAMEJIT_TRY(size, frontend->length(x.session(), over));
         Value* n = specialize(x, size);
-        if (it->position >= dim_of(*n).value()) return end();
-        FRAMEJIT_TRY(row, frontend->get_item(x.session(), over, x.session().integer(graph::Dim(it->position))));
+        if (it->as_iterator().position >= dim_of(*n).value()) return end();
+        FRAMEJIT_TRY(
+            row, frontend->get_item(x.session(), over, x.session().integer(graph::Dim(it->as_iterator().position))));
         item = row;
       } else if (over->is_constant()) {
-        if (it->position >= PyUnicode_GET_LENGTH(over->object.get())) return end();
-        Ref<> letter = Ref<>::steal(PySequence_GetItem(over->object.get(), it->position));
+        if (it->as_iterator().position >= PyUnicode_GET_LENGTH(over->object.get())) return end();
+        Ref<> letter = Ref<>::steal(PySequence_GetItem(over->object.get(), it->as_iterator().position));
         if (!letter) {
           PyErr_Clear();
           return break_at(BreakId::WouldRaise, "iteration over a str");
@@ -182,34 +184,37 @@ Captured<Value*> next_item(Executor& x, Value* it) {
         if (at >= over->items.size()) return end();
         item = over->items[at];
       }
-      move_to(x.session(), it, it->position + 1);
+      move_to(x.session(), it, it->as_iterator().position + 1);
       return item;
     }
-    case kOverRange: {
+    case Over::Range: {
       const Value* range = it->items[0];
       const int64_t start = dim_of(*range->items[0]).value(), stop = dim_of(*range->items[1]).value(),
                     step = dim_of(*range->items[2]).value();
-      const int64_t value = start + it->position * step;
+      const int64_t value = start + it->as_iterator().position * step;
       if (step > 0 ? value >= stop : value <= stop) return end();
-      move_to(x.session(), it, it->position + 1);
+      move_to(x.session(), it, it->as_iterator().position + 1);
       return x.session().integer(graph::Dim(value));
     }
-    case kReversed: {
+    case Over::Reversed: {
       Value* over = it->items[0];
       const int64_t size = dim_of(*it->items[1]).value();
-      if (over->items.size() < static_cast<std::size_t>(size - it->position) || it->position >= size) return end();
-      Value* item = over->items[static_cast<std::size_t>(size - 1 - it->position)];
-      move_to(x.session(), it, it->position + 1);
+      if (over->items.size() < static_cast<std::size_t>(size - it->as_iterator().position) ||
+          it->as_iterator().position >= size)
+        return end();
+      Value* item = over->items[static_cast<std::size_t>(size - 1 - it->as_iterator().position)];
+      move_to(x.session(), it, it->as_iterator().position + 1);
       return item;
     }
-    case kEnumerate: {
+    case Over::Enumerate: {
       FRAMEJIT_TRY(item, next_item(x, it->items[0]));
       if (!item) return static_cast<Value*>(nullptr);
-      FRAMEJIT_TRY(count, number_binary(x, 0, it->items[1], x.session().integer(graph::Dim(it->position))));
-      move_to(x.session(), it, it->position + 1);
+      FRAMEJIT_TRY(count,
+                   number_binary(x, 0, it->items[1], x.session().integer(graph::Dim(it->as_iterator().position))));
+      move_to(x.session(), it, it->as_iterator().position + 1);
       return x.session().tuple({count, item});
     }
-    case kZip: {
+    case Over::Zip: {
       Values items;
       for (Value* inner : it->items) {
         FRAMEJIT_TRY(item, next_item(x, inner));
@@ -219,7 +224,7 @@ Captured<Value*> next_item(Executor& x, Value* it) {
       if (items.empty()) return static_cast<Value*>(nullptr);
       return x.session().tuple(std::move(items));
     }
-    case kMap: {
+    case Over::Map: {
       Values args;
       for (std::size_t i = 1; i < it->items.size(); ++i) {
         FRAMEJIT_TRY(item, next_item(x, it->items[i]));
@@ -228,26 +233,26 @@ Captured<Value*> next_item(Executor& x, Value* it) {
       }
       return call(x, it->items[0], args, {});
     }
-    case kOverSet: {
+    case Over::Set: {
       if (static_cast<int64_t>(it->items[0]->items.size()) != dim_of(*it->items[2]).value())
         return break_at(BreakId::WouldRaise, "set changed during iteration");
       if (at >= it->items[1]->items.size()) return end();
-      move_to(x.session(), it, it->position + 1);
+      move_to(x.session(), it, it->as_iterator().position + 1);
       return it->items[1]->items[at];
     }
-    case kGenerator: break;
-    case kOverKeys:
-    case kOverValues:
-    case kOverItems: {
+    case Over::Generator: break;
+    case Over::Keys:
+    case Over::Values:
+    case Over::Items: {
       Value* dict = it->items[0];
       FRAMEJIT_REQUIRE(open(x, dict));
       if (dict_changed(*it)) return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
       if (2 * at >= dict->items.size()) return end();
       Value* key = literal(x, dict->items[2 * at]->object.get());
       Value* value = dict->items[2 * at + 1];
-      move_to(x.session(), it, it->position + 1);
-      if (it->iterated == kOverKeys) return key;
-      return it->iterated == kOverValues ? value : x.session().tuple({key, value});
+      move_to(x.session(), it, it->as_iterator().position + 1);
+      if (it->as_iterator().over == Over::Keys) return key;
+      return it->as_iterator().over == Over::Values ? value : x.session().tuple({key, value});
     }
   }
   return break_at(BreakId::UnknownIterable);

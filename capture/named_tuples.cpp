@@ -72,8 +72,7 @@ Captured<Value*> construct_tuple(Executor& x, PyTypeObject* type, const Values& 
   static PyObject* const kInit = interned("__init__");
   const Unexpected<Break> unknown = break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "'");
   Value* cls = x.session().constant(reinterpret_cast<PyObject*>(type));
-  Value of;  // an instance, to guard what is looked up on its class
-  of.kind = ValueKind::Object;
+  Value of(ValueKind::Object);  // an instance, to guard what is looked up on its class
   of.object = cls->object;
   Values all{cls};
   all.insert(all.end(), args.begin(), args.end());

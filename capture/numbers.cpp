@@ -50,11 +50,11 @@ graph::Scalar bits_of(double d) {
   return s;
 }
 
-bool is_runtime_int(const Value& v) { return v.is_array() && v.wrap == Wrap::PyInt; }
+bool is_runtime_int(const Value& v) { return v.is_array() && v.wrap() == Wrap::PyInt; }
 bool is_integer(const Value& v) { return is_runtime_int(v) || is_int_like(v); }
 bool is_runtime(const Value& v) { return v.is_array(); }
 bool is_float_like(const Value& v) {
-  return (v.is_array() && v.wrap == Wrap::PyFloat) || (v.is_constant() && PyFloat_CheckExact(v.object.get()));
+  return (v.is_array() && v.wrap() == Wrap::PyFloat) || (v.is_constant() && PyFloat_CheckExact(v.object.get()));
 }
 
 }  // namespace
@@ -63,7 +63,8 @@ bool is_number(const Value& v) {
   switch (v.kind) {
     case ValueKind::Int: return true;
     case ValueKind::Array:
-      return v.wrap == Wrap::PyFloat || v.wrap == Wrap::PyInt || v.wrap == Wrap::PyBool || v.wrap == Wrap::PyComplex;
+      return v.wrap() == Wrap::PyFloat || v.wrap() == Wrap::PyInt || v.wrap() == Wrap::PyBool ||
+             v.wrap() == Wrap::PyComplex;
     case ValueKind::Constant: {
       PyObject* o = v.object.get();
       return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
@@ -85,14 +86,14 @@ bool fits_int64(const Value& v) {
 }
 
 graph::Dim dim_of(const Value& v) {
-  if (v.kind == ValueKind::Int) return v.dim;
+  if (v.kind == ValueKind::Int) return v.dim();
   int overflow = 0;
   return graph::Dim(static_cast<int64_t>(PyLong_AsLongLongAndOverflow(v.object.get(), &overflow)));
 }
 
 Captured<graph::ValueId> f64(Executor& x, Value* v) {
   graph::GraphBuilder& b = x.session().builder();
-  if (v->is_array() && v->wrap == Wrap::PyFloat) return v->id;
+  if (v->is_array() && v->wrap() == Wrap::PyFloat) return v->id();
   if (v->is_constant()) {
     PyObject* o = v->object.get();
     if (PyFloat_CheckExact(o)) return b.constant(graph::DType::F64, bits_of(PyFloat_AS_DOUBLE(o)));
@@ -107,16 +108,16 @@ Captured<graph::ValueId> f64(Executor& x, Value* v) {
   }
   if (is_runtime_int(*v)) {
     FRAMEJIT_REQUIRE(expect_within(x, v, kExactFloat));
-    graph::BuildResult cast = b.cast(v->id, graph::DType::F64);
+    graph::BuildResult cast = b.cast(v->id(), graph::DType::F64);
     if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
     return *cast;
   }
   if (v->kind == ValueKind::Int) {
     graph::ShapeEnv& env = x.shapes();
-    if (!env.holds(graph::Relation::Le, v->dim, graph::Dim(kExactFloat)) ||
-        !env.holds(graph::Relation::Le, graph::Dim(-kExactFloat), v->dim))
+    if (!env.holds(graph::Relation::Le, v->dim(), graph::Dim(kExactFloat)) ||
+        !env.holds(graph::Relation::Le, graph::Dim(-kExactFloat), v->dim()))
       return break_at(BreakId::ScalarOverflow, "int beyond 2**53 as float");
-    graph::BuildResult cast = b.cast(b.dim_value(v->dim), graph::DType::F64);
+    graph::BuildResult cast = b.cast(b.dim_value(v->dim()), graph::DType::F64);
     if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
     return *cast;
   }
@@ -154,7 +155,7 @@ Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
     if (op == kTrueDivide) {
       // Division by zero raises in Python.
       if (right->kind == ValueKind::Int) {
-        if (x.shapes().holds(graph::Relation::Eq, right->dim, graph::Dim(0))) return divides_by_zero(x);
+        if (x.shapes().holds(graph::Relation::Eq, right->dim(), graph::Dim(0))) return divides_by_zero(x);
       } else {
         Value* divisor = specialize(x, right);
         if (!divisor)
@@ -228,10 +229,10 @@ Captured<Value*> compensated_sum(Executor& x, const Values& items, Value* start)
 namespace {
 
 Captured<graph::ValueId> i64(Executor& x, Value* v) {
-  if (v->is_array()) return v->id;
+  if (v->is_array()) return v->id();
   if (!fits_int64(*v)) return break_at(BreakId::ScalarOverflow);
   graph::GraphBuilder& b = x.session().builder();
-  if (v->kind == ValueKind::Int) return b.dim_value(v->dim);
+  if (v->kind == ValueKind::Int) return b.dim_value(v->dim());
   return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(dim_of(*v).value()), 0});
 }
 
@@ -248,7 +249,7 @@ Captured<bool> expect_within(Executor& x, Value* v, int64_t bound) {
   for (const bool above : {true, false}) {
     const graph::ValueId limit =
         b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(above ? bound : -bound), 0});
-    const graph::ValueId operands[] = {v->id, limit};
+    const graph::ValueId operands[] = {v->id(), limit};
     graph::BuildResult within = b.elementwise(above ? graph::Op::LessEqual : graph::Op::GreaterEqual, operands);
     if (!within) return break_at(BreakId::ScalarOverflow, within.error().message);
     b.expect(*within);
@@ -354,12 +355,12 @@ Captured<Value*> number_unary(Executor& x, Unary op, Value* v) {
   }
   if (v->kind == ValueKind::Int) {
     if (op == Unary::Positive) return v;
-    FRAMEJIT_TRY(negative, int_binary(x, kSubtract, graph::Dim(op == Unary::Negative ? 0 : -1), v->dim));
+    FRAMEJIT_TRY(negative, int_binary(x, kSubtract, graph::Dim(op == Unary::Negative ? 0 : -1), v->dim()));
     return negative;
   }
-  if (v->wrap == Wrap::PyFloat && op == Unary::Positive) return v;
-  if (v->wrap == Wrap::PyFloat && op == Unary::Negative) {
-    const graph::ValueId operands[] = {v->id};
+  if (v->wrap() == Wrap::PyFloat && op == Unary::Positive) return v;
+  if (v->wrap() == Wrap::PyFloat && op == Unary::Negative) {
+    const graph::ValueId operands[] = {v->id()};
     graph::BuildResult made = x.session().builder().elementwise(graph::Op::Negative, operands);
     if (made) return x.session().array(*made, Wrap::PyFloat);
   }

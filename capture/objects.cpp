@@ -151,7 +151,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
     v->object = Ref<>::share(o);
     v->source = source;
     v->items = {lazy(x, PyCFunction_GET_SELF(o), part_source(SourceKind::Self, source)), nullptr};
-    v->extra = Ref<>::share(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
+    v->as_method().name = Ref<>::share(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
     return v;
   }
   const bool library = std::any_of(x.session().frontends().begin(), x.session().frontends().end(),
@@ -268,7 +268,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
     if (!frontend->owns(o)) continue;
     const Session::Mark mark = x.session().mark();
     Captured<Value*> v = frontend->wrap(x.session(), o, source);
-    if (v) return (*v)->wrap == Wrap::NdArray || (*v)->wrap == Wrap::Tensor ? x.track(o, source, *v) : *v;
+    if (v) return (*v)->wrap() == Wrap::NdArray || (*v)->wrap() == Wrap::Tensor ? x.track(o, source, *v) : *v;
     x.session().rollback(mark);
     break;
   }
@@ -337,11 +337,11 @@ Captured<bool> open(Executor& x, Value* v) {
   x.session().spend(items.size());
   Values before = v->items;
   v->items = std::move(items);
-  v->key_index.reset();
+  v->forget_keys();
   v->partial = false;
   x.session().learn([v, before = std::move(before)] {
     v->items = before;
-    v->key_index.reset();
+    v->forget_keys();
     v->partial = true;
   });
   return true;
@@ -389,8 +389,8 @@ PyObject* known(Executor& x, Value* v) {
 
 Value* specialize(Executor& x, Value* v) {
   if (v->is_constant()) return v;
-  if (v->kind == ValueKind::Int) return x.session().integer(graph::Dim(x.shapes().specialize(v->dim)));
-  if (v->is_array() && v->wrap == Wrap::PyFloat && v->source && v->object &&
+  if (v->kind == ValueKind::Int) return x.session().integer(graph::Dim(x.shapes().specialize(v->dim())));
+  if (v->is_array() && v->wrap() == Wrap::PyFloat && v->source && v->object &&
       x.session().varied().names.count(v->source->str()) == 0) {
     guard(x, GuardKind::Equal, v->source, v->object.get());
     return x.session().constant(v->object.get());
@@ -423,8 +423,8 @@ Ref<> plain(Executor& x, Value* v) {
 }
 
 Frontend* frontend_of(Executor& x, const Value& v) {
-  if (v.kind != ValueKind::Array || v.wrap == Wrap::PyFloat || v.wrap == Wrap::PyInt || v.wrap == Wrap::PyBool ||
-      v.wrap == Wrap::PyComplex)
+  if (v.kind != ValueKind::Array || v.wrap() == Wrap::PyFloat || v.wrap() == Wrap::PyInt || v.wrap() == Wrap::PyBool ||
+      v.wrap() == Wrap::PyComplex)
     return nullptr;
   for (Frontend* frontend : x.session().frontends())
     if (frontend->owns(v)) return frontend;
@@ -477,15 +477,16 @@ PyObject* type_of(Executor& x, Value* v) {
     case ValueKind::Array: break;
     case ValueKind::Object: return v->transient && is_polyfill_class(class_of(*v)) ? nullptr : as(*class_of(*v));
     case ValueKind::Iterator:
-      if (v->extra) return v->extra.get();
-      return v->iterated == kGenerator ? as(PyGen_Type) : nullptr;
-    case ValueKind::BoundMethod: return v->items[1] && v->iterated != kSuper ? as(PyMethod_Type) : nullptr;
+      if (v->as_iterator().type) return v->as_iterator().type.get();
+      return v->as_iterator().over == Over::Generator ? as(PyGen_Type) : nullptr;
+    case ValueKind::BoundMethod:
+      return v->items[1] && v->as_method().form != MethodPart::Super ? as(PyMethod_Type) : nullptr;
     case ValueKind::Null:
     case ValueKind::Lazy:
     case ValueKind::Constant:
     case ValueKind::Cell: return nullptr;
   }
-  switch (v->wrap) {
+  switch (v->wrap()) {
     case Wrap::PyFloat: return as(PyFloat_Type);
     case Wrap::PyInt: return as(PyLong_Type);
     case Wrap::PyBool: return as(PyBool_Type);

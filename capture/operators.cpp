@@ -212,7 +212,7 @@ Captured<Value*> unary(Executor& x, Unary op, Value* v) {
 
 Captured<bool> is_same(Executor& x, Value* left, Value* right) {
   if (left == right) return true;
-  if (left->which != graph::kNoValue || right->which != graph::kNoValue)
+  if (left->which() != graph::kNoValue || right->which() != graph::kNoValue)
     return break_at(BreakId::DataDependentBranch, "`is` of a value that the graph computes");
   auto singleton = [](Value* v) {
     PyObject* o = v->is_constant() ? v->object.get() : nullptr;
@@ -223,7 +223,7 @@ Captured<bool> is_same(Executor& x, Value* left, Value* right) {
     if (!singleton(a)) continue;
     if (b->is_constant()) return a->object.get() == b->object.get();
     // A run-time Python bool may be True or False; everything else that is not a Constant is no singleton.
-    if (b->is_array() && b->wrap == Wrap::PyBool && is_bool(a))
+    if (b->is_array() && b->wrap() == Wrap::PyBool && is_bool(a))
       return break_at(BreakId::DataDependentBranch, "`is` of a value that the graph computes");
     return false;
   }
@@ -244,7 +244,7 @@ Captured<bool> is_same(Executor& x, Value* left, Value* right) {
   auto existing_object = [](Value* v) {
     return v->source &&
            (v->kind == ValueKind::Object || v->kind == ValueKind::List || v->kind == ValueKind::Dict ||
-            v->kind == ValueKind::Set || (v->is_array() && (v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor)));
+            v->kind == ValueKind::Set || (v->is_array() && (v->wrap() == Wrap::NdArray || v->wrap() == Wrap::Tensor)));
   };
   const auto is_bound = [](const Value* v) { return v->kind == ValueKind::BoundMethod && v->object && v->source; };
   if ((existing_object(left) && existing_object(right)) || (is_bound(left) && is_bound(right))) {
@@ -254,7 +254,7 @@ Captured<bool> is_same(Executor& x, Value* left, Value* right) {
     return one;
   }
   if ((existing_object(left) && (l || l_made)) || (existing_object(right) && (r || r_made)))
-    if (!(left->is_array() && right->is_array() && left->id == right->id)) return false;
+    if (!(left->is_array() && right->is_array() && left->id() == right->id())) return false;
   const PyObject *l_type = type_of(x, left), *r_type = type_of(x, right);
   if (l_type && r_type && l_type != r_type) return false;
   return break_at(BreakId::UnsupportedArgument, "identity of these objects");
@@ -269,9 +269,9 @@ Captured<bool> truth_of(Executor& x, Value* v) {
       if (PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type)) return true;
       return break_at(BreakId::UnknownObject, "truth of " + short_repr(o));
     }
-    case ValueKind::Int: return x.shapes().holds(graph::Relation::Ne, v->dim, graph::Dim(0));
+    case ValueKind::Int: return x.shapes().holds(graph::Relation::Ne, v->dim(), graph::Dim(0));
     case ValueKind::Array: {
-      if (v->wrap == Wrap::PyFloat)
+      if (v->wrap() == Wrap::PyFloat)
         if (Value* known_value = specialize(x, v)) return truth_of(x, known_value);
       return break_at(BreakId::DataDependentBranch);
     }
@@ -372,13 +372,13 @@ Captured<Value*> compare(Executor& x, int op, Value* left, Value* right) {
   if (op == Py_EQ || op == Py_NE) {
     // Methods of one list or dict are equal each time that they are asked for, to a builtin of another kind never.
     const auto is_method = [&x](const Value* v) {
-      if (v->kind != ValueKind::BoundMethod || v->items[1] || v->iterated == kSuper) return false;
+      if (v->kind != ValueKind::BoundMethod || v->items[1] || v->as_method().form == MethodPart::Super) return false;
       const Value* self = look(x, v->items[0]);
       return self->kind == ValueKind::List || self->kind == ValueKind::Dict;
     };
     const auto is_builtin = [](const Value* v) { return v->is_constant() && PyCFunction_Check(v->object.get()); };
     if (is_method(left) && is_method(right)) {
-      const bool same_name = text_of(left->extra.get()) == text_of(right->extra.get());
+      const bool same_name = text_of(left->as_method().name.get()) == text_of(right->as_method().name.get());
       FRAMEJIT_TRY(one,
                    same_name ? is_same(x, look(x, left->items[0]), look(x, right->items[0])) : Captured<bool>(false));
       return x.boolean(one == (op == Py_EQ));
@@ -589,7 +589,7 @@ Captured<bool> contains(Executor& x, Value* container, Value* item) {
     }
     case ValueKind::Set: return set_contains(x, container, item);
     case ValueKind::Iterator:
-      if (container->position == kView && container->iterated == kOverKeys)
+      if (container->as_iterator().position == kView && container->as_iterator().over == Over::Keys)
         return contains(x, container->items[0], item);
       break;
     case ValueKind::Object: {

@@ -36,7 +36,7 @@ bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int 
   if (depth > 64) return false;
   switch (v->kind) {
     case ValueKind::Null:
-      if (v->which == graph::kNoValue) return !v->partial;
+      if (v->which() == graph::kNoValue) return !v->partial;
       break;
     case ValueKind::Constant:
     case ValueKind::Int: return true;
@@ -44,14 +44,17 @@ bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int 
       if (v->partial) return false;
       break;
     case ValueKind::Iterator:
-      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator ||
-          (v->iterated == kOverSet && !v->items[0]->source && !v->items[0]->is_constant()) ||
-          v->iterated == kOverValues || v->iterated == kOverItems || (v->iterated == kOverKeys && dict_changed(*v)))
+      if (v->as_iterator().position < 0 || v->as_iterator().over == Over::Map ||
+          v->as_iterator().over == Over::Generator ||
+          (v->as_iterator().over == Over::Set && !v->items[0]->source && !v->items[0]->is_constant()) ||
+          v->as_iterator().over == Over::Values || v->as_iterator().over == Over::Items ||
+          (v->as_iterator().over == Over::Keys && dict_changed(*v)))
         return false;
       // They are made before any store is committed.
       for (const Value* over : v->items)
         if (over->changed) return false;
-      if (v->iterated == kReversed && static_cast<int64_t>(v->items[0]->items.size()) != dim_of(*v->items[1]).value())
+      if (v->as_iterator().over == Over::Reversed &&
+          static_cast<int64_t>(v->items[0]->items.size()) != dim_of(*v->items[1]).value())
         return false;
       break;
     case ValueKind::Function:
@@ -65,13 +68,13 @@ bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int 
       if (v->source) return true;
       if (is_exception(*v) || is_partial(class_of(*v)) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE))
         return false;
-      bool all = v->attributes.empty() || !is_tuple_instance(*v);
-      for (const auto& [name, value] : v->attributes) all = all && materializable(value, seen, depth + 1);
+      bool all = v->attributes().empty() || !is_tuple_instance(*v);
+      for (const auto& [name, value] : v->attributes()) all = all && materializable(value, seen, depth + 1);
       for (const Value* item : v->items) all = all && materializable(item, seen, depth + 1);
       return all;
     }
     case ValueKind::BoundMethod:
-      if (v->iterated == kSuper) return false;
+      if (v->as_method().form == MethodPart::Super) return false;
       break;
     case ValueKind::Tuple:
     case ValueKind::List:
@@ -155,9 +158,9 @@ uint32_t RegionBuilder::recipe(Value* given) {
     return made_[v] = add(std::move(r));
   }
   if (v->kind == ValueKind::Array) {
-    if (v->which == graph::kNoValue) return made_[v] = add(result(v->id, v->wrap));
-    const uint32_t number = add(result(v->which, Wrap::PyInt));
-    const uint32_t own = add(v->never_new ? of(Recipe::Kind::Null) : result(v->id, v->wrap));
+    if (v->which() == graph::kNoValue) return made_[v] = add(result(v->id(), v->wrap()));
+    const uint32_t number = add(result(v->which(), Wrap::PyInt));
+    const uint32_t own = add(v->is_never_new() ? of(Recipe::Kind::Null) : result(v->id(), v->wrap()));
     const uint32_t at = made_[v] = add(of(Recipe::Kind::Choice));
     region_.recipes[at].items = {number, own};
     fill(at, v->items);
@@ -165,11 +168,11 @@ uint32_t RegionBuilder::recipe(Value* given) {
   }
   if (v->kind == ValueKind::Int) {
     Recipe r = of(Recipe::Kind::Int);
-    r.dim = v->dim;
+    r.dim = v->dim();
     return made_[v] = add(std::move(r));
   }
-  if (v->kind == ValueKind::Null && v->which != graph::kNoValue) {
-    const uint32_t number = add(result(v->which, Wrap::PyInt));
+  if (v->kind == ValueKind::Null && v->which() != graph::kNoValue) {
+    const uint32_t number = add(result(v->which(), Wrap::PyInt));
     const uint32_t at = made_[v] = add(of(Recipe::Kind::Choice));
     region_.recipes[at].items = {number};
     fill(at, v->items);
@@ -182,7 +185,7 @@ uint32_t RegionBuilder::recipe(Value* given) {
     case ValueKind::Function: {
       auto* code = reinterpret_cast<PyCodeObject*>(v->object.get());
       Values parts{s_.constant(v->object.get()),
-                   s_.constant(v->extra.get()),
+                   s_.constant(v->as_function().globals.get()),
                    s_.constant(code->co_qualname),
                    v->items[0],
                    v->items[1],
@@ -206,7 +209,7 @@ uint32_t RegionBuilder::recipe(Value* given) {
       }
       region_.recipes[at].object = v->object;
       std::vector<Value*> parts;
-      for (const auto& [name, value] : v->attributes) {
+      for (const auto& [name, value] : v->attributes()) {
         parts.push_back(s_.constant(interned(name.c_str())));
         parts.push_back(value);
       }
@@ -221,25 +224,25 @@ uint32_t RegionBuilder::recipe(Value* given) {
       if (v->items[1]) {
         fill(at, v->items);
       } else {
-        region_.recipes[at].object = v->extra;
+        region_.recipes[at].object = v->as_method().name;
         fill(at, {v->items[0]});
       }
       break;
     case ValueKind::Iterator: {
       // An outer iterator is made over its inner ones as they stand; the innermost is advanced to its position.
-      PyTypeObject* type = v->iterated == kEnumerate  ? &PyEnum_Type
-                           : v->iterated == kZip      ? &PyZip_Type
-                           : v->iterated == kReversed ? &PyReversed_Type
-                                                      : nullptr;
+      PyTypeObject* type = v->as_iterator().over == Over::Enumerate  ? &PyEnum_Type
+                           : v->as_iterator().over == Over::Zip      ? &PyZip_Type
+                           : v->as_iterator().over == Over::Reversed ? &PyReversed_Type
+                                                                     : nullptr;
       region_.recipes[at].object = Ref<>::share(reinterpret_cast<PyObject*>(type));
-      if (v->iterated == kEnumerate) {
-        Captured<Value*> count = number_binary(x_, 0, v->items[1], s_.integer(graph::Dim(v->position)));
+      if (v->as_iterator().over == Over::Enumerate) {
+        Captured<Value*> count = number_binary(x_, 0, v->items[1], s_.integer(graph::Dim(v->as_iterator().position)));
         FRAMEJIT_CHECK(count.has_value(), "the count of an enumerate");
         fill(at, {v->items[0], *count});
-      } else if (v->iterated == kZip) {
+      } else if (v->as_iterator().over == Over::Zip) {
         fill(at, v->items);
       } else {
-        region_.recipes[at].index = static_cast<uint32_t>(v->position);
+        region_.recipes[at].index = static_cast<uint32_t>(v->as_iterator().position);
         fill(at, {v->items[0]});
       }
       break;
@@ -356,11 +359,11 @@ bool RegionBuilder::build_truth(graph::ValueId truth) {
 std::vector<Value*> RegionBuilder::as_pushed(std::vector<Value*> stack) {
   for (std::size_t k = 0; k + 1 < stack.size(); ++k) {
     Value* const method = py::kNullBehindCallable ? stack[k] : stack[k + 1];
-    if (method->kind != ValueKind::BoundMethod || method->iterated != kLoadedMethod) continue;
+    if (method->kind != ValueKind::BoundMethod || method->as_method().form != MethodPart::Loaded) continue;
     if ((py::kNullBehindCallable ? stack[k + 1] : stack[k])->kind != ValueKind::Null) continue;
     PyObject* type = type_of(x_, method->items[0]);
     if (!type || PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) continue;
-    PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), method->extra.get());
+    PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), method->as_method().name.get());
     if (!raw || !Py_IS_TYPE(raw, &PyMethodDescr_Type)) continue;
     stack[k] = s_.constant(raw);
     stack[k + 1] = method->items[0];

@@ -67,8 +67,7 @@ Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> 
       frontends_(std::move(frontends)) {}
 
 Value* Session::make(ValueKind kind) {
-  arena_.push_back(std::make_unique<Value>());
-  arena_.back()->kind = kind;
+  arena_.push_back(std::make_unique<Value>(kind));
   arena_.back()->number = static_cast<uint32_t>(arena_.size() - 1);
   return arena_.back().get();
 }
@@ -82,16 +81,16 @@ Value* Session::constant(PyObject* object) {
 
 Value* Session::array(graph::ValueId id, Wrap wrap) {
   Value* v = make(ValueKind::Array);
-  v->id = id;
-  v->wrap = wrap;
-  v->weak = is_python_number(wrap);
+  v->as_array().id = id;
+  v->as_array().wrap = wrap;
+  v->as_array().weak = is_python_number(wrap);
   v->partial = by_identity(wrap) && graph_->type(id).is_view() && (is_shared(id) || writing(id) == Writing::Foreign);
   return v;
 }
 
 bool Session::is_of_tensor(graph::ValueId id) const {
   return std::any_of(arena_.begin(), arena_.end(),
-                     [&](const auto& v) { return v->is_array() && v->wrap == Wrap::Tensor && v->id == id; });
+                     [&](const auto& v) { return v->is_array() && v->wrap() == Wrap::Tensor && v->id() == id; });
 }
 
 Value* Session::integer(const graph::Dim& dim) {
@@ -103,11 +102,11 @@ Value* Session::integer(const graph::Dim& dim) {
   }
   if (graph_->shapes().is_measured(dim)) {
     Value* number = array(builder_.dim_value(dim), Wrap::PyInt);
-    number->weak = true;
+    number->as_array().weak = true;
     return number;
   }
   Value* v = make(ValueKind::Int);
-  v->dim = dim;
+  v->as_int().dim = dim;
   return v;
 }
 
@@ -439,7 +438,7 @@ void Session::rollback(const Mark& m) {
         input_index_.equal_range(input_key(input_objects_[i], *inputs_[i].source, inputs_[i].spec.wrap));
     const auto at = std::find_if(first, last, [i](const auto& entry) { return entry.second == i; });
     if (at != last) input_index_.erase(at);
-    input_names_.erase(std::string(graph_->node(input_values_[i]->id).name()));
+    input_names_.erase(std::string(graph_->node(input_values_[i]->id()).name()));
   }
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(m.inputs), inputs_.end());
   input_objects_.resize(m.inputs);

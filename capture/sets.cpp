@@ -293,7 +293,7 @@ Captured<Value*> iterate_set(Executor& x, Value* set) {
     return unknown("iteration over a set");
   }
   Value* it = x.session().make(ValueKind::Iterator);
-  it->iterated = kOverSet;
+  it->as_iterator().over = Over::Set;
   it->items = {set, literal(x, items.get()), x.session().integer(graph::Dim(static_cast<int64_t>(set->items.size())))};
   return it;
 }

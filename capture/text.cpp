@@ -38,12 +38,12 @@ Ref<> example(Executor& x, Value* v) {
     }
     return tuple;
   }
-  PyObject* type = v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyFloat ||
-                                     v->wrap == Wrap::PyInt || v->wrap == Wrap::PyBool)
+  PyObject* type = v->is_array() && (v->wrap() == Wrap::NumpyScalar || v->wrap() == Wrap::PyFloat ||
+                                     v->wrap() == Wrap::PyInt || v->wrap() == Wrap::PyBool)
                        ? type_of(x, v)
                        : nullptr;
   if (!type) return {};
-  const bool floating = graph::is_float(x.session().graph().type(v->id).dtype);
+  const bool floating = graph::is_float(x.session().graph().type(v->id()).dtype);
   Ref<> number = Ref<>::steal(PyFloat_FromDouble(floating ? NAN : 1.0));
   return number ? Ref<>::steal(PyObject_CallOneArg(type, number.get())) : Ref<>();
 }

@@ -16,6 +16,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "capture/guard.h"
@@ -25,19 +26,7 @@
 
 namespace framejit::capture {
 
-enum Iterated : int {
-  kOverSequence,
-  kOverRange,
-  kEnumerate,
-  kZip,
-  kReversed,
-  kOverKeys,
-  kOverValues,
-  kOverItems,
-  kMap,
-  kGenerator,
-  kOverSet
-};
+enum class Over : uint8_t { Sequence, Range, Enumerate, Zip, Reversed, Keys, Values, Items, Map, Generator, Set };
 
 enum class ValueKind : uint8_t {
   Null,      // what PUSH_NULL pushes
@@ -51,7 +40,7 @@ enum class ValueKind : uint8_t {
   Dict,         // items[2k], items[2k+1]: keys (hashable Constants) and values in order
   Slice,        // items: start, stop, step
   Range,        // items: start, stop, step
-  Iterator,     // over items (`position`), a range, enumerate or zip: see `iterated`
+  Iterator,     // over items, a range, enumerate or zip: see Over
   Function,     // made by MAKE_FUNCTION during capture
   BoundMethod,  // items: self, function
   Cell,         // items[0]: contents or null
@@ -61,9 +50,9 @@ enum class ValueKind : uint8_t {
                 // derives from tuple: items
 };
 
-/// Finds the keys of a Dict among its items without a search.
 struct Value;
 
+/// Finds the keys of a Dict among its items without a search.
 struct KeyIndex {
   Ref<> places;  // a dict: key -> the number of its pair, or of a later one where pairs before it were deleted
   std::size_t covered = 0;  // so many pairs are in it
@@ -115,39 +104,111 @@ class Attributes {
   mutable std::unique_ptr<std::unordered_map<std::string, std::size_t>> index_;  // made when there are many
 };
 
-struct Value {
-  ValueKind kind = ValueKind::Constant;
-  SourceRef source;  // set: the object exists outside and can be fetched again
-  Ref<> object;      // Constant: the object. With a source: the object seen at capture
+// What values of a kind have besides what all have.
+
+/// One of several things, which one the graph says.
+struct ChoicePart {
+  graph::ValueId which = graph::kNoValue;  // 0-d i64; 0: the object is new; k: it is items[k - 1]
+  bool never_new = false;                  // `which` is never 0
+};
+/// Null. With `partial`, a variable of which nothing is known or, with `which`, that is items[which].
+struct NullPart : ChoicePart {};
+/// With `partial`, a view of one of several arrays; with `which`, an array that a branch chose.
+struct ArrayPart : ChoicePart {
   graph::ValueId id = graph::kNoValue;
   Wrap wrap = Wrap::NdArray;
-  graph::Dim dim;  // Int; Iterator over a Dict: its `position` at the start
+  bool weak = false;  // a wrap PyFloat, PyInt or PyBool: promotes as a Python number
+};
+struct IntPart {
+  graph::Dim dim;
+};
+struct IteratorPart {
+  Over over = Over::Sequence;
+  std::int64_t position = 0;  // or kView, or kExhausted; of a generator: its number
+  graph::Dim start;           // over a Dict: how many keys had been deleted at the start
+  Ref<> type;                 // of an iterator that is made by a call of its type
+};
+inline constexpr std::int64_t kView = -2;  // `position` of what stands for dict.values() or dict.items()
+
+struct MethodPart {
+  enum Form : uint8_t {
+    Bound,
+    Super,   // stands for super(): items are self and the class
+    Loaded,  // a C method that LOAD_METHOD gave
+  };
+  Form form = Bound;
+  Ref<> name;  // of a method in C
+};
+struct DictPart {
+  std::int64_t deleted = 0;             // keys
+  std::unique_ptr<KeyIndex> key_index;  // made when there are many keys
+};
+struct InstancePart {
+  Attributes attributes;  // that are tracked
+};
+struct FunctionPart : InstancePart {
+  Ref<> globals;  // of one that is made here
+};
+
+struct Value {
+  explicit Value(ValueKind kind_of_it = ValueKind::Constant);
+
+  ValueKind kind;
+  uint32_t number = 0;  // Values are numbered as they are made
+  SourceRef source;     // set: the object exists outside and can be fetched again
+  Ref<> object;         // Constant: the object. With a source: the object seen at capture
   std::vector<Value*> items;
-  std::int64_t position = 0;  // Iterator; Dict: how many keys were deleted
-  int iterated = 0;           // Iterator: an Iterated
-  bool partial = false;  // an existing Dict whose items are only the pairs that were looked at; an Array that is a view
-                         // of one of several, which one is known at run time; Null: a variable of which nothing is
-                         // known, or, with `which`, that is items[which]
-  bool changed = false;  // an existing List or Dict with a store in the log: iterators over it cannot be made again
+  bool partial = false;    // of an existing container: the items are only those that were looked at. Else see the parts
+  bool changed = false;    // an existing List or Dict with a store in the log: iterators over it cannot be made again
   bool transient = false;  // no region ends while it lives
-  graph::ValueId which =
-      graph::kNoValue;     // Array that a branch chose: 0-d i64; 0: the object is new; k: it is items[k - 1]
-  bool never_new = false;  // with `which`: it is never 0
-  uint32_t number = 0;     // Values are numbered as they are made
-  bool weak = false;       // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
-  Ref<> extra;             // Function: code object and the like; owned by the handlers
-  Attributes attributes;   // Function, Object: tracked attributes
-  std::unique_ptr<KeyIndex> key_index;  // Dict: made when there are many keys
 
   bool is_constant() const { return kind == ValueKind::Constant; }
   bool is_none() const { return is_constant() && object.get() == Py_None; }
   bool is_array() const { return kind == ValueKind::Array; }
   bool is_made() const { return kind == ValueKind::Object && !source; }
+
+  // Of any kind; the default where its kind has none.
+  graph::ValueId id() const { return is_array() ? as_array().id : graph::kNoValue; }
+  Wrap wrap() const { return is_array() ? as_array().wrap : Wrap::NdArray; }
+  bool is_weak() const { return is_array() && as_array().weak; }
+  graph::ValueId which() const { return has_choice() ? choice().which : graph::kNoValue; }
+  bool is_never_new() const { return has_choice() && choice().never_new; }
+
+  // Of its kind.
+  ArrayPart& as_array() { return std::get<ArrayPart>(part_); }
+  const ArrayPart& as_array() const { return std::get<ArrayPart>(part_); }
+  const graph::Dim& dim() const { return std::get<IntPart>(part_).dim; }
+  IntPart& as_int() { return std::get<IntPart>(part_); }
+  IteratorPart& as_iterator() { return std::get<IteratorPart>(part_); }
+  const IteratorPart& as_iterator() const { return std::get<IteratorPart>(part_); }
+  MethodPart& as_method() { return std::get<MethodPart>(part_); }
+  const MethodPart& as_method() const { return std::get<MethodPart>(part_); }
+  DictPart& as_dict() { return std::get<DictPart>(part_); }
+  const DictPart& as_dict() const { return std::get<DictPart>(part_); }
+  FunctionPart& as_function() { return std::get<FunctionPart>(part_); }
+  /// Of a Null or an Array.
+  ChoicePart& choice() { return const_cast<ChoicePart&>(std::as_const(*this).choice()); }
+  const ChoicePart& choice() const;
+  bool has_attributes() const { return kind == ValueKind::Function || kind == ValueKind::Object; }
+  /// If it has_attributes().
+  Attributes& attributes() { return const_cast<Attributes&>(std::as_const(*this).attributes()); }
+  const Attributes& attributes() const;
+  /// The items of a Dict are others than its index says.
+  void forget_keys() {
+    if (auto* dict = std::get_if<DictPart>(&part_)) dict->key_index.reset();
+  }
   /// Takes the last pair of a Dict away.
   void drop_last_pair() {
     items.resize(items.size() - 2);
-    if (key_index) key_index->covered = std::min(key_index->covered, items.size() / 2);
+    if (auto& index = as_dict().key_index) index->covered = std::min(index->covered, items.size() / 2);
   }
+
+ private:
+  bool has_choice() const { return is_array() || kind == ValueKind::Null; }
+
+  std::variant<std::monostate, NullPart, ArrayPart, IntPart, IteratorPart, MethodPart, DictPart, InstancePart,
+               FunctionPart>
+      part_;
 };
 
 }  // namespace framejit::capture

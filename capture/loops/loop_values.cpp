@@ -113,15 +113,15 @@ Typed of_value(LoopTranslator& t, Value* v) {
       return of_complex(t.number(PyComplex_RealAsDouble(o)), t.number(PyComplex_ImagAsDouble(o)), false);
     return object;
   }
-  if (v->kind == ValueKind::Int) return of_int(dim(t, v->dim));
+  if (v->kind == ValueKind::Int) return of_int(dim(t, v->dim()));
   if (v->kind != ValueKind::Array) return object;
-  const graph::Type& type = t.session.graph().type(v->id);
-  if (v->wrap != Wrap::PyFloat && v->wrap != Wrap::NumpyScalar && v->wrap != Wrap::PyComplex) return object;
+  const graph::Type& type = t.session.graph().type(v->id());
+  if (v->wrap() != Wrap::PyFloat && v->wrap() != Wrap::NumpyScalar && v->wrap() != Wrap::PyComplex) return object;
   const bool is_complex = type.dtype == graph::DType::C128;
   if (!is_complex && !has_machine_type(type.dtype))
     throw NotCompiled{"a number of type " + std::string(graph::name_of(type.dtype))};
   const std::vector<graph::ValueId>& params = t.session.graph().params();
-  const auto at = std::find(params.begin(), params.end(), v->id) - params.begin();
+  const auto at = std::find(params.begin(), params.end(), v->id()) - params.begin();
   if (at == static_cast<std::ptrdiff_t>(params.size())) throw NotCompiled{"a number that is computed"};
   cfg::Node n;
   n.op = cfg::Op::Load;
@@ -135,9 +135,9 @@ Typed of_value(LoopTranslator& t, Value* v) {
   const cfg::Id loaded = t.at_entry(n);
   if (is_complex) {
     n.imm = sizeof(double);
-    return of_complex(loaded, t.at_entry(n), v->wrap != Wrap::PyComplex);
+    return of_complex(loaded, t.at_entry(n), v->wrap() != Wrap::PyComplex);
   }
-  return v->wrap == Wrap::PyFloat ? of_float(loaded) : of_scalar(loaded, type.dtype);
+  return v->wrap() == Wrap::PyFloat ? of_float(loaded) : of_scalar(loaded, type.dtype);
 }
 
 }  // namespace
@@ -175,14 +175,14 @@ cfg::Id dim(LoopTranslator& t, const graph::Dim& d) {
 /// An array as a View: its address, lengths and strides; null for anything else.
 const Typed* array_of(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::View) return &v;
-  if (v.kind != Kind::Object || v.value->kind != ValueKind::Array || v.value->wrap != Wrap::NdArray) return nullptr;
+  if (v.kind != Kind::Object || v.value->kind != ValueKind::Array || v.value->wrap() != Wrap::NdArray) return nullptr;
   Typed& made = t.known_values[v.value];
   if (made.kind == Kind::View) return &made;
-  const graph::Type& type = t.session.graph().type(v.value->id);
+  const graph::Type& type = t.session.graph().type(v.value->id());
   if (!has_machine_type(type.dtype) && type.dtype != graph::DType::C128)
     throw NotCompiled{"an array of " + std::string(graph::name_of(type.dtype))};
   const std::vector<graph::ValueId>& params = t.session.graph().params();
-  const auto at = std::find(params.begin(), params.end(), v.value->id) - params.begin();
+  const auto at = std::find(params.begin(), params.end(), v.value->id()) - params.begin();
   if (at == static_cast<std::ptrdiff_t>(params.size())) throw NotCompiled{"an array that is computed"};
   Typed view;
   view.kind = Kind::View;

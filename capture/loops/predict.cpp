@@ -31,8 +31,8 @@ uint64_t type_hash(Value* v, const graph::Graph& graph) {
   if (!v) return 1;
   uint64_t hash = mixed(2, static_cast<uint64_t>(v->kind));
   if (v->is_array())
-    return mixed(hash, static_cast<uint64_t>(v->wrap) << 32 | static_cast<uint64_t>(graph.type(v->id).dtype) << 8 |
-                           static_cast<uint64_t>(graph.type(v->id).rank()));
+    return mixed(hash, static_cast<uint64_t>(v->wrap()) << 32 | static_cast<uint64_t>(graph.type(v->id()).dtype) << 8 |
+                           static_cast<uint64_t>(graph.type(v->id()).rank()));
   if (v->object) hash = mixed(hash, reinterpret_cast<uintptr_t>(Py_TYPE(v->object.get())));
   return v->items.empty() ? hash : mixed(hash, type_hash(v->items[0], graph));
 }
@@ -67,22 +67,23 @@ Typed LoopTranslator::imagined(Value* v) {
       for (Value* item : v->items) made.items.push_back(imagined(item));
       return made;
     case ValueKind::Array: {
-      const graph::DType dtype = imagined_graph->type(v->id).dtype;
-      const int rank = imagined_graph->type(v->id).rank();
-      if (v->which != graph::kNoValue || v->partial || dtype == graph::DType::F16 || dtype == graph::DType::C64) break;
+      const graph::DType dtype = imagined_graph->type(v->id()).dtype;
+      const int rank = imagined_graph->type(v->id()).rank();
+      if (v->which() != graph::kNoValue || v->partial || dtype == graph::DType::F16 || dtype == graph::DType::C64)
+        break;
       const bool is_complex = dtype == graph::DType::C128;
-      if (is_complex && (v->wrap == Wrap::PyComplex || v->wrap == Wrap::NumpyScalar)) {
+      if (is_complex && (v->wrap() == Wrap::PyComplex || v->wrap() == Wrap::NumpyScalar)) {
         const cfg::Id real = unknown(cfg::Type::F64);
-        return of_complex(real, unknown(cfg::Type::F64), v->wrap == Wrap::NumpyScalar);
+        return of_complex(real, unknown(cfg::Type::F64), v->wrap() == Wrap::NumpyScalar);
       }
       const cfg::Type type = dtype == graph::DType::F64   ? cfg::Type::F64
                              : dtype == graph::DType::F32 ? cfg::Type::F32
                                                           : cfg::Type::I64;
-      if (v->wrap == Wrap::PyFloat) return of_float(unknown(cfg::Type::F64));
-      if (v->wrap == Wrap::PyInt) return of_int(unknown(cfg::Type::I64));
-      if (v->wrap == Wrap::PyBool) return of_bool(unknown(cfg::Type::I64));
-      if (v->wrap == Wrap::NumpyScalar) return of_scalar(unknown(type), dtype);
-      if (v->wrap != Wrap::NdArray || rank == 0) break;
+      if (v->wrap() == Wrap::PyFloat) return of_float(unknown(cfg::Type::F64));
+      if (v->wrap() == Wrap::PyInt) return of_int(unknown(cfg::Type::I64));
+      if (v->wrap() == Wrap::PyBool) return of_bool(unknown(cfg::Type::I64));
+      if (v->wrap() == Wrap::NumpyScalar) return of_scalar(unknown(type), dtype);
+      if (v->wrap() != Wrap::NdArray || rank == 0) break;
       made.kind = Kind::View;
       made.dtype = dtype;
       made.slot = kImagined;
@@ -90,7 +91,7 @@ Typed LoopTranslator::imagined(Value* v) {
       return made;
     }
     case ValueKind::Iterator:
-      if (v->iterated == kOverSequence && !v->items.empty() && py::kIteratorSlots == 1) {
+      if (v->as_iterator().over == Over::Sequence && !v->items.empty() && py::kIteratorSlots == 1) {
         const Typed over = imagined(v->items[0]);
         if (over.kind != Kind::View && over.kind != Kind::List) break;
         made.kind = Kind::Iterator;
@@ -98,7 +99,7 @@ Typed LoopTranslator::imagined(Value* v) {
         made.items.push_back(over);
         return made;
       }
-      if (v->iterated != kOverRange) break;
+      if (v->as_iterator().over != Over::Range) break;
       made.kind = Kind::RangeIterator;
       for (int k = 0; k < 3; ++k) made.ids.push_back(unknown(cfg::Type::I64));
       return made;
@@ -166,7 +167,9 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     const uint32_t last = last_of_nest(view, frame.pc);
     if (view.instrs()[frame.pc].op == Opcode::ForIter && !frame.stack.empty()) {
       const Value* iterator = resolved(frame.stack[frame.stack.size() - py::kIteratorSlots]);
-      const int64_t rounds = iterator->iterated == kOverRange ? rounds_left(iterator) : -1;
+      const int64_t rounds = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range
+                                 ? rounds_left(iterator)
+                                 : -1;
       if (rounds >= 0 && rounds <= kFewRounds && !has_inner_loop(view, frame.pc, last)) return false;
     }
     const graph::Graph& graph = x.session().graph();

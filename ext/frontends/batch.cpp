@@ -45,7 +45,7 @@ Captured<Value*> begin(Session& session) {
 bool take_arrays(const Value& tuple, std::vector<const Value*>& out) {
   if (tuple.kind != ValueKind::Tuple || tuple.partial) return false;
   for (const Value* item : tuple.items) {
-    if (!item->is_array() || item->wrap == Wrap::PyComplex) return false;
+    if (!item->is_array() || item->wrap() == Wrap::PyComplex) return false;
     out.push_back(item);
   }
   return true;
@@ -72,14 +72,14 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
   request.o1 = session.o1();
   request.stops = session.stops();
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const graph::Type &one = graph.type(samples[i]->id), &all = graph.type(batches[i]->id);
+    const graph::Type &one = graph.type(samples[i]->id()), &all = graph.type(batches[i]->id());
     if (all.rank() != one.rank() + 1 || !std::equal(one.shape.begin(), one.shape.end(), all.shape.begin() + 1) ||
-        all.shape[0] != graph.type(batches[0]->id).shape[0])
+        all.shape[0] != graph.type(batches[0]->id()).shape[0])
       return none;
-    request.samples.push_back(samples[i]->id);
-    request.batches.push_back(batches[i]->id);
+    request.samples.push_back(samples[i]->id());
+    request.batches.push_back(batches[i]->id());
   }
-  for (const Value* result : results) request.outputs.push_back(result->id);
+  for (const Value* result : results) request.outputs.push_back(result->id());
   const std::optional<graph::Batch> made = graph::append_batch(session.builder(), request);
   if (!made) return none;
   for (ValueId v : made->stops) session.add_stop(v);
@@ -94,7 +94,7 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
   });
   std::vector<Value*> items;
   for (std::size_t i = 0; i < results.size(); ++i)
-    items.push_back(session.array(made->outputs[i], results[i]->wrap == Wrap::Tensor ? Wrap::Tensor : Wrap::NdArray));
+    items.push_back(session.array(made->outputs[i], results[i]->wrap() == Wrap::Tensor ? Wrap::Tensor : Wrap::NdArray));
   return session.tuple(std::move(items));
 }
 

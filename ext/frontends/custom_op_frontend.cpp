@@ -27,9 +27,9 @@ class CustomOpFrontend final : public FunctionFrontend {
     if (args.empty() || !keywords.empty()) return break_at(BreakId::UnsupportedArgument, "custom_op without an array");
     std::vector<graph::ValueId> operands;
     for (const Value* v : args) {
-      if (!v->is_array() || v->wrap != Wrap::NdArray || session.graph().type(v->id).rank() == 0)
+      if (!v->is_array() || v->wrap() != Wrap::NdArray || session.graph().type(v->id()).rank() == 0)
         return break_at(BreakId::UnsupportedArgument, "an argument of a custom_op that is no array");
-      operands.push_back(v->id);
+      operands.push_back(v->id());
     }
     const graph::Type first = session.graph().type(operands[0]);
     graph::DType dtype = first.dtype;

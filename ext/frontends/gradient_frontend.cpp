@@ -101,12 +101,12 @@ class GradientFrontend final : public FunctionFrontend {
   static Captured<Value*> watch(Session& session, Value* tape, Value* x) {
     FRAMEJIT_REQUIRE(first_node(tape));
     FRAMEJIT_TRY(array, as_array(session, x));
-    const graph::Type type = session.graph().type(array->id);
+    const graph::Type type = session.graph().type(array->id());
     if (!is_inexact(type.dtype)) return break_at(BreakId::UnsupportedArgument, "a gradient with respect to integers");
-    const ValueId id = type.rank() == 0 ? session.builder().copy(array->id, 'C')
-                                        : session.builder().view(array->id, type.shape, type.strides, 0);
-    Value* watched = session.array(id, array->wrap);
-    watched->weak = array->weak;
+    const ValueId id = type.rank() == 0 ? session.builder().copy(array->id(), 'C')
+                                        : session.builder().view(array->id(), type.shape, type.strides, 0);
+    Value* watched = session.array(id, array->wrap());
+    watched->as_array().weak = array->is_weak();
     return watched;
   }
 
@@ -119,7 +119,7 @@ class GradientFrontend final : public FunctionFrontend {
       id = one(session, type.dtype);
     } else {
       FRAMEJIT_TRY(array, as_array(session, seed));
-      FRAMEJIT_TRY(converted, cast(session, array->id, type.dtype));
+      FRAMEJIT_TRY(converted, cast(session, array->id(), type.dtype));
       id = converted;
     }
     if (session.graph().type(id).rank() == 0 && type.rank() > 0) return builder.full(id, type.shape);
@@ -148,16 +148,16 @@ class GradientFrontend final : public FunctionFrontend {
       return break_at(BreakId::UnsupportedArgument, "outputs and seeds of a gradient");
     for (std::size_t i = 0; i < outputs->items.size(); ++i) {
       const Value* output = outputs->items[i];
-      if (!output->is_array() || !is_inexact(session.graph().type(output->id).dtype))
+      if (!output->is_array() || !is_inexact(session.graph().type(output->id()).dtype))
         continue;  // whole numbers do not vary
-      FRAMEJIT_TRY(seed, seed_of(session, output->id, seeds->items[i]));
-      request.outputs.push_back(output->id);
+      FRAMEJIT_TRY(seed, seed_of(session, output->id(), seeds->items[i]));
+      request.outputs.push_back(output->id());
       request.seeds.push_back(seed);
     }
     for (const Value* input : inputs->items) {
       if (!input->is_array())
         return break_at(BreakId::UnsupportedArgument, "a gradient with respect to what is no array");
-      request.wrt.push_back(input->id);
+      request.wrt.push_back(input->id());
     }
     request.stops = session.stops();
     request.library = library_gradients(session);
@@ -175,7 +175,7 @@ class GradientFrontend final : public FunctionFrontend {
       });
     std::vector<Value*> out;
     for (std::size_t i = 0; i < request.wrt.size(); ++i) {
-      const Wrap wrap = inputs->items[i]->wrap;
+      const Wrap wrap = inputs->items[i]->wrap();
       ValueId id = made->values[i];
       if (wrap == Wrap::Tensor && !graph::is_c_contiguous(session.graph().shapes(), session.graph().type(id)))
         id = session.builder().copy(id, 'C');
@@ -193,15 +193,15 @@ class GradientFrontend final : public FunctionFrontend {
 
   static Captured<Value*> stop(Session& session, Value* x) {
     if (!x->is_array()) return x;
-    const ValueId id = session.builder().copy(x->id, x->wrap == Wrap::Tensor ? 'C' : 'K');
+    const ValueId id = session.builder().copy(x->id(), x->wrap() == Wrap::Tensor ? 'C' : 'K');
     session.add_stop(id);
-    return session.array(id, x->wrap);
+    return session.array(id, x->wrap());
   }
 
   static Captured<Value*> ones(Session& session, Value* x) {
     FRAMEJIT_TRY(array, as_array(session, x));
-    const graph::Type type = session.graph().type(array->id);
-    return session.array(session.builder().full(one(session, type.dtype), type.shape), array->wrap);
+    const graph::Type type = session.graph().type(array->id());
+    return session.array(session.builder().full(one(session, type.dtype), type.shape), array->wrap());
   }
 };
 

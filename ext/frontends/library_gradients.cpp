@@ -158,7 +158,7 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Li
     if (expression.get() == Py_None) continue;
     Captured<Value*> value = Expression(session, at, *wraps).evaluate(expression.get());
     if (!value || !(*value)->is_array()) return none(name_of(call.callable.get()) + " of these arguments");
-    Captured<ValueId> fitting = like_operand(session, (*value)->id, inputs[i]);
+    Captured<ValueId> fitting = like_operand(session, (*value)->id(), inputs[i]);
     if (!fitting) return none(name_of(call.callable.get()) + " of these arguments");
     out[i] = *fitting;
   }

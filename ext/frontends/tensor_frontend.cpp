@@ -56,15 +56,15 @@ constexpr BinaryRow kBinary[] = {
     {NB_XOR, NB_INPLACE_XOR, Op::BitwiseXor},
 };
 
-bool is_tensor_value(const Value& value) { return value.is_array() && value.wrap == Wrap::Tensor; }
+bool is_tensor_value(const Value& value) { return value.is_array() && value.wrap() == Wrap::Tensor; }
 
 /// A Python number's part in promotion; nothing for what is no number.
 std::optional<Promoted> promoted_of(Session& session, const Value& value) {
-  if (is_tensor_value(value)) return Promoted{session.graph().type(value.id).dtype, false};
+  if (is_tensor_value(value)) return Promoted{session.graph().type(value.id()).dtype, false};
   if (value.kind == ValueKind::Int) return Promoted{DType::I64, true};
-  if (value.is_array() && value.wrap == Wrap::PyFloat) return Promoted{DType::F64, true};
-  if (value.is_array() && value.wrap == Wrap::PyBool) return Promoted{DType::Bool, true};
-  if (value.is_array() && value.wrap == Wrap::PyInt) return Promoted{DType::I64, true};
+  if (value.is_array() && value.wrap() == Wrap::PyFloat) return Promoted{DType::F64, true};
+  if (value.is_array() && value.wrap() == Wrap::PyBool) return Promoted{DType::Bool, true};
+  if (value.is_array() && value.wrap() == Wrap::PyInt) return Promoted{DType::I64, true};
   if (!value.is_constant()) return std::nullopt;
   PyObject* o = value.object.get();
   if (PyBool_Check(o)) return Promoted{DType::Bool, true};
@@ -138,7 +138,7 @@ class TensorFrontend final : public capture::Frontend {
 
   Captured<Value*> unary(Session& session, Unary op, Value* operand) override {
     switch (op) {
-      case Unary::Positive: return session.array(session.builder().copy(operand->id, 'C'), Wrap::Tensor);
+      case Unary::Positive: return session.array(session.builder().copy(operand->id(), 'C'), Wrap::Tensor);
       case Unary::Negative: return apply_one(session, Op::Negative, operand);
       case Unary::Invert: return apply_one(session, Op::Invert, operand);
     }
@@ -146,7 +146,7 @@ class TensorFrontend final : public capture::Frontend {
   }
 
   Captured<Value*> get_attr(Session& session, Value* array, std::string_view name) override {
-    const graph::Type type = session.graph().type(array->id);
+    const graph::Type type = session.graph().type(array->id());
     if (name == "shape") {
       std::vector<Value*> sizes;
       for (const graph::Dim& d : type.shape) sizes.push_back(session.integer(d));
@@ -171,18 +171,18 @@ class TensorFrontend final : public capture::Frontend {
 
   Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
     FRAMEJIT_TRY(item, read_item(session, plain(session, array), plain(session, key)));
-    const graph::Type& type = session.graph().type(item->id);
+    const graph::Type& type = session.graph().type(item->id());
     const bool own = !type.is_view() && graph::is_c_contiguous(session.graph().shapes(), type);
-    return session.array(own ? item->id : session.builder().copy(item->id, 'C'), Wrap::Tensor);
+    return session.array(own ? item->id() : session.builder().copy(item->id(), 'C'), Wrap::Tensor);
   }
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
-    if (value->is_array() && value->wrap == Wrap::NdArray)
+    if (value->is_array() && value->wrap() == Wrap::NdArray)
       return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
     return write_item(session, plain(session, array), plain(session, key), plain(session, value));
   }
 
   Captured<Value*> length(Session& session, Value* array) override {
-    const graph::Type& type = session.graph().type(array->id);
+    const graph::Type& type = session.graph().type(array->id());
     if (type.rank() == 0) return break_at(BreakId::WouldRaise, "len() of a 0-d Tensor");
     return session.integer(type.shape[0]);
   }
@@ -190,7 +190,7 @@ class TensorFrontend final : public capture::Frontend {
  private:
   /// Items are those of the arrays that Tensors are made of.
   static Value* plain(Session& session, Value* v) {
-    if (v->is_array() && v->wrap == Wrap::Tensor) return session.array(v->id, Wrap::NdArray);
+    if (v->is_array() && v->wrap() == Wrap::Tensor) return session.array(v->id(), Wrap::NdArray);
     const bool list = v->kind == ValueKind::List;
     if ((!list && v->kind != ValueKind::Tuple) ||
         std::none_of(v->items.begin(), v->items.end(), [](Value* item) { return is_tensor_value(*item); }))
@@ -226,9 +226,9 @@ class TensorFrontend final : public capture::Frontend {
     graph::GraphBuilder& builder = session.builder();
     ValueId id;
     if (value.is_array()) {
-      id = value.id;
+      id = value.id();
     } else if (value.kind == ValueKind::Int) {
-      id = builder.dim_value(value.dim);
+      id = builder.dim_value(value.dim());
     } else {
       std::optional<graph::Scalar> bits = arrays::pack(value.object.get(), dtype);
       if (!bits) return break_at(BreakId::WouldRaise, "a number that does not fit the Tensor's dtype");
@@ -266,12 +266,12 @@ class TensorFrontend final : public capture::Frontend {
 
   Captured<Value*> apply_one(Session& session, Op op, Value* value) {
     if (!is_tensor_value(*value)) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor");
-    const DType dtype = tensor::compute_dtype(op, session.graph().type(value->id).dtype);
+    const DType dtype = tensor::compute_dtype(op, session.graph().type(value->id()).dtype);
     std::optional<Op> node = tensor::graph_operator(op, dtype);
     if (!node)
       return break_at(BreakId::WouldRaise,
                       std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
-    FRAMEJIT_TRY(x, cast(session, value->id, dtype));
+    FRAMEJIT_TRY(x, cast(session, value->id(), dtype));
     if (op == Op::Invert && dtype == DType::Bool) node = Op::LogicalNot;
     return tensor(session, session.builder().elementwise(*node, std::span(&x, 1)));
   }
@@ -319,13 +319,13 @@ class TensorFrontend final : public capture::Frontend {
   static Captured<Value*> from_array(Session& session, std::span<Value* const> args) {
     if (args.size() != 1 || !is_owned(*args[0]))
       return break_at(BreakId::UnsupportedArgument, "an operand that is no array");
-    return own_tensor(session, args[0]->id);
+    return own_tensor(session, args[0]->id());
   }
 
   static Captured<Value*> matmul(Session& session, std::span<Value* const> args) {
     if (args.size() != 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
       return break_at(BreakId::WouldRaise, "matmul()");
-    FRAMEJIT_TRY(product, multiplied(session, args[0]->id, args[1]->id));
+    FRAMEJIT_TRY(product, multiplied(session, args[0]->id(), args[1]->id()));
     return session.array(product, Wrap::NdArray);
   }
 
@@ -343,11 +343,11 @@ class TensorFrontend final : public capture::Frontend {
     std::optional<DType> dtype, wide;
     for (const Value* value : {args[0], args[1], args[2], args[4]->is_none() ? args[0] : args[4]}) {
       if (!is_owned(*value)) return break_at(BreakId::WouldRaise, "attention of what is no array");
-      const DType own = session.graph().type(value->id).dtype;
+      const DType own = session.graph().type(value->id()).dtype;
       if (!dtype) dtype = own, wide = tensor::core_dtype(own, true);
       if (!wide || (value != args[4] && own != *dtype))
         return break_at(BreakId::WouldRaise, "attention of these operands");
-      FRAMEJIT_TRY(id, cast(session, value->id, *wide));
+      FRAMEJIT_TRY(id, cast(session, value->id(), *wide));
       arrays.push_back(id);
     }
     if (!args[5]->is_constant() || !PyLong_CheckExact(args[5]->object.get()))
@@ -358,10 +358,10 @@ class TensorFrontend final : public capture::Frontend {
     FRAMEJIT_TRY(scale, operand(session, *args[3], DType::F32));
     std::optional<graph::GraphBuilder::Dropped> dropped;
     if (!args[7]->is_none()) {
-      if (!is_owned(*args[7]) || session.graph().type(args[7]->id).dtype != DType::U64)
+      if (!is_owned(*args[7]) || session.graph().type(args[7]->id()).dtype != DType::U64)
         return break_at(BreakId::WouldRaise, "attend()");
       FRAMEJIT_TRY(probability, operand(session, *args[6], DType::F32));
-      dropped = {probability, args[7]->id};
+      dropped = {probability, args[7]->id()};
     }
     graph::BuildResult built = session.builder().attention(arrays[0], arrays[1], arrays[2], scale,
                                                            args[4]->is_none() ? std::nullopt : std::optional(arrays[3]),
@@ -375,7 +375,7 @@ class TensorFrontend final : public capture::Frontend {
   static Captured<std::vector<int64_t>> fixed_ints(Session& session, std::span<Value* const> args) {
     std::vector<int64_t> numbers;
     for (const Value* value : args) {
-      if (value->kind == ValueKind::Int) numbers.push_back(session.graph().shapes().specialize(value->dim));
+      if (value->kind == ValueKind::Int) numbers.push_back(session.graph().shapes().specialize(value->dim()));
       else if (value->is_constant() && PyLong_CheckExact(value->object.get()))
         numbers.push_back(PyLong_AsLongLong(value->object.get()));
       else return break_at(BreakId::UnsupportedArgument, "a window that is not fixed");
@@ -387,7 +387,8 @@ class TensorFrontend final : public capture::Frontend {
   static Captured<Value*> windows(Session& session, std::span<Value* const> args) {
     if (args.empty() || !is_owned(*args[0])) return break_at(BreakId::WouldRaise, "windows()");
     FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(1)));
-    graph::Dims shape = session.graph().type(args[0]->id).shape, strides = session.graph().type(args[0]->id).strides;
+    graph::Dims shape = session.graph().type(args[0]->id()).shape,
+                strides = session.graph().type(args[0]->id()).strides;
     const std::size_t axes = numbers.size() / 3;
     if (numbers.size() % 3 != 0 || shape.size() < axes ||
         std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1 || n > graph::Window::kMost; }))
@@ -403,7 +404,7 @@ class TensorFrontend final : public capture::Frontend {
       shape[first + i] = graph::floordiv(room, stride) + graph::Dim(1);
       strides[first + i] = strides[first + i] * graph::Dim(stride);
     }
-    return session.array(session.builder().view(args[0]->id, std::move(shape), std::move(strides), 0), Wrap::NdArray);
+    return session.array(session.builder().view(args[0]->id(), std::move(shape), std::move(strides), 0), Wrap::NdArray);
   }
 
   static Captured<Value*> convolve(Session& session, std::span<Value* const> args) {
@@ -411,13 +412,13 @@ class TensorFrontend final : public capture::Frontend {
       return break_at(BreakId::WouldRaise, "convolve()");
     FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(2)));
     std::optional<graph::Window> window = graph::Window::from(numbers);
-    const DType dtype = session.graph().type(args[0]->id).dtype;
+    const DType dtype = session.graph().type(args[0]->id()).dtype;
     const std::optional<DType> wide = tensor::core_dtype(dtype, false);
-    if (!window || !wide || session.graph().type(args[1]->id).dtype != dtype ||
+    if (!window || !wide || session.graph().type(args[1]->id()).dtype != dtype ||
         window->axes.size() > codegen::Windows::kAxes)
       return break_at(BreakId::WouldRaise, "a convolution of these operands");
-    FRAMEJIT_TRY(image, cast(session, args[0]->id, *wide));
-    FRAMEJIT_TRY(weights, cast(session, args[1]->id, *wide));
+    FRAMEJIT_TRY(image, cast(session, args[0]->id(), *wide));
+    FRAMEJIT_TRY(weights, cast(session, args[1]->id(), *wide));
     if (!graph::is_c_contiguous(session.graph().shapes(), session.graph().type(weights)))
       return break_at(BreakId::WouldRaise, "a convolution by weights that are not contiguous");
     graph::BuildResult built = session.builder().convolution(image, weights, *window);
@@ -447,7 +448,7 @@ class TensorFrontend final : public capture::Frontend {
       FRAMEJIT_TRY(made, to_array(session, std::span(&data, 1)));
       array = made;
     }
-    ValueId id = array->id;
+    ValueId id = array->id();
     if (rule && !rule->is_none()) {
       FRAMEJIT_TRY(dtype, dtype_of_rule(session.graph().type(id).dtype, *rule));
       // A number is converted from what it is, not from what it would be inferred to be.
@@ -458,7 +459,7 @@ class TensorFrontend final : public capture::Frontend {
       FRAMEJIT_TRY(converted, cast(session, id, dtype));
       id = converted;
     }
-    return own_tensor(session, id, id != array->id);
+    return own_tensor(session, id, id != array->id());
   }
 };
 

@@ -308,10 +308,10 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   std::vector<ValueId> params;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const graph::Type& type = from.type(from.params()[i]);
-    if (!args[i]->is_array() || to.type(args[i]->id).dtype != type.dtype || to.type(args[i]->id).shape != type.shape ||
-        to.type(args[i]->id).strides != type.strides)
+    if (!args[i]->is_array() || to.type(args[i]->id()).dtype != type.dtype ||
+        to.type(args[i]->id()).shape != type.shape || to.type(args[i]->id()).strides != type.strides)
       return break_at(BreakId::UnsupportedArgument, "a loaded graph of what is not " + graph::str(type));
-    params.push_back(args[i]->id);
+    params.push_back(args[i]->id());
   }
   bool blocks = false;
   graph::for_each_node(from, from.body(), [&](ValueId v) { blocks = blocks || !from.node(v).blocks.empty(); });

@@ -150,10 +150,10 @@ PyObject* session_number(PyObject* self, PyObject* number) {
   Value* value = nullptr;
   if (PyLong_CheckExact(number)) {
     value = session.make(ValueKind::Int);
-    value->dim = session.graph().shapes().fresh(PyLong_AsLongLong(number));
+    value->as_int().dim = session.graph().shapes().fresh(PyLong_AsLongLong(number));
   } else {
     value = session.array(session.builder().param({DType::F64, {}, {}}, "number"), Wrap::PyFloat);
-    value->weak = true;
+    value->as_array().weak = true;
   }
   return give(driver, value);
 }
@@ -262,12 +262,12 @@ PyObject* session_describe(PyObject* self, PyObject* handle) {
   Value* value = take(driver, handle);
   if (!value) return nullptr;
   const graph::Graph& graph = driver.session->graph();
-  if (value->kind == ValueKind::Int) return Py_BuildValue("(sL)", "int", graph.shapes().hint(value->dim));
-  const graph::Type& type = graph.type(value->id);
+  if (value->kind == ValueKind::Int) return Py_BuildValue("(sL)", "int", graph.shapes().hint(value->dim()));
+  const graph::Type& type = graph.type(value->id());
   const char* dtype = arrays::descr_of(type.dtype) ? arrays::scalar_type_of(type.dtype)->tp_name : "";
-  return Py_BuildValue("(ssNNn)", kWraps[static_cast<int>(value->wrap)], dtype, dims_tuple(graph, type.shape).release(),
-                       dims_tuple(graph, type.strides).release(),
-                       static_cast<Py_ssize_t>(graph::index(graph.root(value->id))));
+  return Py_BuildValue("(ssNNn)", kWraps[static_cast<int>(value->wrap())], dtype,
+                       dims_tuple(graph, type.shape).release(), dims_tuple(graph, type.strides).release(),
+                       static_cast<Py_ssize_t>(graph::index(graph.root(value->id()))));
 }
 
 /// text(values...) -> the graph that returns them.
@@ -276,7 +276,7 @@ PyObject* session_text(PyObject* self, PyObject* args) {
   std::vector<Value*> values;
   if (!take_all(driver, args, values)) return nullptr;
   std::vector<ValueId> results;
-  for (Value* value : values) results.push_back(value->id);
+  for (Value* value : values) results.push_back(value->id());
   driver.session->graph().set_results(std::move(results));
   return PyUnicode_FromString(graph::print(driver.session->graph()).c_str());
 }

@@ -44,7 +44,7 @@ Captured<Value*> array_argument(Session& session, Value* value) {
 
 Captured<Value*> output_argument(Session& session, Value* value) {
   FRAMEJIT_TRY(array, array_argument(session, value));
-  if (!value->is_array() || array->wrap != Wrap::NdArray)
+  if (!value->is_array() || array->wrap() != Wrap::NdArray)
     return break_at(BreakId::WouldRaise, "results go into arrays only");
   return array;
 }

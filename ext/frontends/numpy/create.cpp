@@ -93,7 +93,7 @@ Captured<Value*> call_full(const Call& call) {
 /// The model of zeros_like: its order is kept, which a fill in C order does where the model is C-contiguous.
 Captured<graph::Type> model(Session& session, Value* value) {
   FRAMEJIT_TRY(array, array_argument(session, value));
-  const graph::Type& type = session.graph().type(array->id);
+  const graph::Type& type = session.graph().type(array->id());
   if (type.rank() > 1 && type.strides != graph::c_strides(type.dtype, type.shape))
     return break_at(BreakId::UnsupportedArgument, "an array like one that is not C-contiguous");
   return type;
@@ -135,7 +135,7 @@ Captured<Value*> call_empty_like(const Call& call) {
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   graph::Graph& graph = call.session.graph();
-  graph::Type type = graph.type(array->id);
+  graph::Type type = graph.type(array->id());
   FRAMEJIT_REQUIRE(reshape_model(call.session, type, v[4]));
   const DType to = dtype.value_or(type.dtype);
   Dims strides = graph::packed_strides(graph.shapes(), to, type.shape, graph::copy_order(graph.shapes(), type));
@@ -410,7 +410,7 @@ Captured<Value*> call_array(const Call& call) {
   }
   if (v[5]) {
     FRAMEJIT_TRY(least, int_argument(call.session, v[5]));
-    const graph::Type type = call.session.graph().type(made->id);
+    const graph::Type type = call.session.graph().type(made->id());
     const auto missing = static_cast<std::size_t>(std::max<int64_t>(0, least - type.rank()));
     if (missing && !graph::is_c_contiguous(call.session.graph().shapes(), type))
       return break_at(BreakId::UnsupportedArgument, "np.array of an array that is not contiguous, with more axes");
@@ -420,7 +420,8 @@ Captured<Value*> call_array(const Call& call) {
                    arrays::numpy_probe().wide_new_axes ? type.size() * Dim(graph::size_of(type.dtype))
                                                        : Dim(graph::size_of(type.dtype)));
     if (missing)
-      made = fresh_array(call.session, call.session.builder().view(made->id, std::move(shape), std::move(strides), 0));
+      made =
+          fresh_array(call.session, call.session.builder().view(made->id(), std::move(shape), std::move(strides), 0));
   }
   return made;
 }
@@ -445,11 +446,11 @@ Captured<Value*> contiguous(const Call& call, char order) {
   FRAMEJIT_REQUIRE(none_given({v[2]}));
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  const graph::Type type = call.session.graph().type(array->id);
+  const graph::Type type = call.session.graph().type(array->id());
   if (type.rank() == 0) return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of a 0-d array");
   if (call.session.graph().shapes().equal(type.size(), 0))
     return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of an empty array");
-  if (dtype.value_or(type.dtype) == type.dtype && is_in_order(call.session, array->id, order)) return array;
+  if (dtype.value_or(type.dtype) == type.dtype && is_in_order(call.session, array->id(), order)) return array;
   return copied(call.session, array, dtype, order);
 }
 

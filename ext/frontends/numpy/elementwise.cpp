@@ -31,7 +31,7 @@ Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
       const bool always = value->is_constant() && value->object.get() == Py_True;
       if (always) continue;
       FRAMEJIT_TRY(mask, array_argument(call.session, value));
-      if (call.session.graph().type(mask->id).dtype != DType::Bool)
+      if (call.session.graph().type(mask->id()).dtype != DType::Bool)
         return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
       found.where = mask;
     } else if (name != "dtype" || !value->is_none()) {
@@ -80,7 +80,7 @@ Captured<Value*> call_ufunc(const Call& call) {
     return break_at(BreakId::WouldRaise, "a ufunc with another number of arguments");
   const auto operand_values = call.args.first(operands);
   const bool numbers = std::all_of(operand_values.begin(), operand_values.end(),
-                                   [](const Value* v) { return !v->is_array() || v->weak; });
+                                   [](const Value* v) { return !v->is_array() || v->is_weak(); });
   if (numbers && std::any_of(operand_values.begin(), operand_values.end(), is_long_int))
     return break_at(BreakId::UnsupportedArgument, "a ufunc of an int of more than 64 bits");
   FRAMEJIT_TRY(given, keywords_of(call, operands));
@@ -95,7 +95,7 @@ Captured<Value*> call_ufunc(const Call& call) {
   auto mark = [&] {
     if (arrays::ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
   };
-  if (out && is_odd_place(call.session, call.op, out->id, call.args.first(operands)))
+  if (out && is_odd_place(call.session, call.op, out->id(), call.args.first(operands)))
     return break_at(BreakId::OverlappingMemory, "out= overlaps an operand, or is reversed");
   if (given.where) {
     std::vector<Operand> seen;
@@ -103,17 +103,17 @@ Captured<Value*> call_ufunc(const Call& call) {
       FRAMEJIT_TRY(one, operand(call.session, value));
       seen.push_back(std::move(one));
     }
-    FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, seen, given.where->id));
-    FRAMEJIT_REQUIRE(store_masked(call.session, out->id, result->id, given.where->id));
+    FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, seen, given.where->id()));
+    FRAMEJIT_REQUIRE(store_masked(call.session, out->id(), result->id(), given.where->id()));
     mark();
     return out;
   }
   FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, call.args.first(operands)));
   if (!out) {
     mark();
-    return given.array ? fresh_array(call.session, result->id) : result;
+    return given.array ? fresh_array(call.session, result->id()) : result;
   }
-  FRAMEJIT_REQUIRE(store_result(call.session, out->id, result->id));
+  FRAMEJIT_REQUIRE(store_result(call.session, out->id(), result->id()));
   mark();
   return out;
 }
@@ -137,12 +137,12 @@ namespace {
 /// NumPy gives views of one array with a column for each axis.
 Captured<Value*> nonzero(Session& session, Value* given) {
   FRAMEJIT_TRY(x, array_argument(session, given));
-  const graph::Type type = session.graph().type(x->id);
+  const graph::Type type = session.graph().type(x->id());
   if (type.rank() == 0) return break_at(BreakId::UnsupportedArgument, "np.nonzero of a 0-d array");
   graph::GraphBuilder& builder = session.builder();
-  ValueId mask = x->id;
+  ValueId mask = x->id();
   if (type.dtype != DType::Bool) {
-    const ValueId operands[] = {x->id, builder.constant(type.dtype, {})};
+    const ValueId operands[] = {x->id(), builder.constant(type.dtype, {})};
     FRAMEJIT_TRY(differs, built(builder.elementwise(Op::NotEqual, operands)));
     mask = differs;
   }
@@ -171,7 +171,7 @@ Captured<Value*> call_clip(const Call& call) {
   FRAMEJIT_TRY(result, clip(call.session, args[0], args[1], args[2]));
   if (absent(args[3])) return result;
   FRAMEJIT_TRY(out, output_argument(call.session, args[3]));
-  FRAMEJIT_REQUIRE(store_result(call.session, out->id, result->id));
+  FRAMEJIT_REQUIRE(store_result(call.session, out->id(), result->id()));
   return out;
 }
 
@@ -184,7 +184,7 @@ Captured<Value*> call_positive(const Call& call) {
 Captured<Value*> method_abs(const Call& call) {
   FRAMEJIT_TRY(args, bind(call, {"/self"}, 1));
   FRAMEJIT_TRY(result, apply_ufunc(call.session, Op::Absolute, std::span<Value* const>(args)));
-  if (args[0]->wrap == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(args[0]->id).dtype))
+  if (args[0]->wrap() == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(args[0]->id()).dtype))
     return break_at(BreakId::UnsupportedArgument, "abs() of an integer or complex scalar");
   return result;
 }
@@ -250,7 +250,7 @@ Captured<Value*> call_copyto(const Call& call) {
   Session& session = call.session;
   FRAMEJIT_TRY(dst, output_argument(session, v[0]));
   FRAMEJIT_TRY(src, operand(session, v[1]));
-  const DType to = session.graph().type(dst->id).dtype;
+  const DType to = session.graph().type(dst->id()).dtype;
   const bool casts = PyArray_CanCastTypeTo(descr_of(src.type.dtype), descr_of(to), casting);
   if (!casts || (!src.is_array() && graph::is_unsigned_int(to)))
     return break_at(BreakId::UnsupportedArgument, "np.copyto between dtypes of different kinds");
@@ -258,15 +258,15 @@ Captured<Value*> call_copyto(const Call& call) {
   const bool always = !v[3] || (v[3]->is_constant() && v[3]->object.get() == Py_True);
   if (!always) {
     FRAMEJIT_TRY(mask, array_argument(session, v[3]));
-    if (session.graph().type(mask->id).dtype != DType::Bool)
+    if (session.graph().type(mask->id()).dtype != DType::Bool)
       return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
-    if (session.graph().type(mask->id).rank() > session.graph().type(dst->id).rank())
+    if (session.graph().type(mask->id()).rank() > session.graph().type(dst->id()).rank())
       return break_at(BreakId::WouldRaise, "where= of more axes than what is written");
-    const ValueId choices[] = {mask->id, elements, dst->id};
+    const ValueId choices[] = {mask->id(), elements, dst->id()};
     FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
     elements = all;
   }
-  FRAMEJIT_REQUIRE(write(session, dst->id, elements));
+  FRAMEJIT_REQUIRE(write(session, dst->id(), elements));
   return session.constant(Py_None);
 }
 
@@ -274,9 +274,9 @@ Captured<Value*> call_copyto(const Call& call) {
 Captured<Value*> method_fill(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "/value"}, 2));
   FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
-  if (v[1]->is_array() && v[1]->wrap == Wrap::NdArray)
+  if (v[1]->is_array() && v[1]->wrap() == Wrap::NdArray)
     return break_at(BreakId::UnsupportedArgument, "fill() with an array");
-  FRAMEJIT_REQUIRE(store(call.session, x->id, v[1]));
+  FRAMEJIT_REQUIRE(store(call.session, x->id(), v[1]));
   return call.session.constant(Py_None);
 }
 
@@ -295,7 +295,7 @@ Captured<Value*> method_item(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "/index"}, 1));
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
-  const graph::Type type = session.graph().type(v[0]->id);
+  const graph::Type type = session.graph().type(v[0]->id());
   if (!v[1] && !(type.size() == graph::Dim(1)))
     return break_at(BreakId::UnsupportedArgument, "item() of many elements");
   graph::Dim offset = 0;
@@ -310,9 +310,9 @@ Captured<Value*> method_item(const Call& call) {
       rest /= length;
     }
   }
-  ValueId id = v[0]->id;
+  ValueId id = v[0]->id();
   if (type.rank() != 0) id = session.builder().view(id, {}, {}, offset);
-  if (v[0]->wrap != Wrap::NumpyScalar) id = copy_element(session, id);
+  if (v[0]->wrap() != Wrap::NumpyScalar) id = copy_element(session, id);
   return python_number(session, id);
 }
 
@@ -322,11 +322,11 @@ Captured<Value*> method_tolist(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self"}, 1));
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
-  const graph::Type type = session.graph().type(v[0]->id);
+  const graph::Type type = session.graph().type(v[0]->id());
   if (type.rank() == 0 || shapes.hint(type.size()) > kMost)
     return break_at(BreakId::UnsupportedArgument, "tolist() of many elements");
   Value* const whole = session.make(ValueKind::List);
-  std::vector<std::pair<ValueId, Value*>> level{{v[0]->id, whole}};
+  std::vector<std::pair<ValueId, Value*>> level{{v[0]->id(), whole}};
   for (int axis = 0; axis < type.rank(); ++axis) {
     std::vector<std::pair<ValueId, Value*>> next;
     const int64_t length = shapes.specialize(type.shape[static_cast<std::size_t>(axis)]);

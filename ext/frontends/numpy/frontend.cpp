@@ -98,7 +98,7 @@ Captured<Value*> wrap_object(Session& session, PyObject* object, SourceRef sourc
   }
   Value* input = session.array_input(object, std::move(source), std::move(spec));
   // The same object met again: the symbols made for it here stand for nothing.
-  if (graph::index(input->id) < values) shapes.rollback(before);
+  if (graph::index(input->id()) < values) shapes.rollback(before);
   return input;
 }
 
@@ -200,7 +200,7 @@ bool is_scalar_method(std::string_view name) { return name == "astype" || name =
 /// Reductions of a NumPy scalar, which give the scalar, or whether it is one that counts as true; null: another method.
 Captured<Value*> reduced_scalar(Session& session, Value* scalar, std::string_view name) {
   if (name == "any" || name == "all") {
-    FRAMEJIT_TRY(truth, cast(session, scalar->id, DType::Bool));
+    FRAMEJIT_TRY(truth, cast(session, scalar->id(), DType::Bool));
     return session.array(truth, Wrap::NumpyScalar);
   }
   return name == "max" || name == "min" ? scalar : nullptr;
@@ -261,11 +261,11 @@ Captured<Value*> ufunc_outer(const Call& call, PyObject* ufunc) {
   Session& session = call.session;
   FRAMEJIT_TRY(a, array_argument(session, call.args[0]));
   FRAMEJIT_TRY(b, array_argument(session, call.args[1]));
-  graph::Dims shape = session.graph().type(a->id).shape;
-  if (session.graph().shapes().equal(session.graph().type(a->id).size(), 0))
+  graph::Dims shape = session.graph().type(a->id()).shape;
+  if (session.graph().shapes().equal(session.graph().type(a->id()).size(), 0))
     return break_at(BreakId::UnsupportedArgument, "outer() of an empty array");
-  for (int i = 0; i < session.graph().type(b->id).rank(); ++i) shape.push_back(Dim(1));
-  FRAMEJIT_TRY(column, built(session.builder().reshape(a->id, std::move(shape))));
+  for (int i = 0; i < session.graph().type(b->id()).rank(); ++i) shape.push_back(Dim(1));
+  FRAMEJIT_TRY(column, built(session.builder().reshape(a->id(), std::move(shape))));
   Value* const both[] = {fresh_array(session, column), b};
   return call_ufunc({session, both, {}, functions().find(ufunc)->op, DType::F64, ufunc});
 }
@@ -314,9 +314,10 @@ Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<
     PyObject* object = value->is_constant() ? value->object.get() : nullptr;
     // What an array promotes to its dtype does; in NumPy 2 only, and only where an array may stand.
     const bool may_be_array = callable == result_type || (callable == can_cast && stack.empty());
-    const bool array = value->is_array() && value->wrap == Wrap::NdArray && session.graph().type(value->id).rank() > 0;
+    const bool array =
+        value->is_array() && value->wrap() == Wrap::NdArray && session.graph().type(value->id()).rank() > 0;
     if (array && may_be_array && arrays::numpy_version().major >= 2)
-      object = reinterpret_cast<PyObject*>(arrays::descr_of(session.graph().type(value->id).dtype));
+      object = reinterpret_cast<PyObject*>(arrays::descr_of(session.graph().type(value->id()).dtype));
     const bool plain = object && (PyArray_DescrCheck(object) || PyType_Check(object) || PyUnicode_CheckExact(object) ||
                                   PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object));
     if (!plain || !keywords.empty())
@@ -344,9 +345,9 @@ class NumpyFrontend final : public capture::Frontend {
 
   PyObject* type_of(Session& session, const Value& value) const override {
     if (!value.is_array()) return nullptr;
-    if (value.wrap == Wrap::NumpyScalar)
-      return reinterpret_cast<PyObject*>(arrays::scalar_type_of(session.graph().type(value.id).dtype));
-    return value.wrap == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
+    if (value.wrap() == Wrap::NumpyScalar)
+      return reinterpret_cast<PyObject*>(arrays::scalar_type_of(session.graph().type(value.id()).dtype));
+    return value.wrap() == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
   }
 
   bool knows(PyObject* callable) const override {
@@ -361,7 +362,7 @@ class NumpyFrontend final : public capture::Frontend {
                         std::span<const capture::Keyword> keywords) override {
     prepare(session);
     if (std::optional<std::string_view> method = method_name(callable)) {
-      if (args.empty() || !is_owned(*args[0]) || args[0]->wrap != Wrap::NdArray)
+      if (args.empty() || !is_owned(*args[0]) || args[0]->wrap() != Wrap::NdArray)
         return break_at(BreakId::UnsupportedArgument, "a method of ndarray, called with something else");
       return call_method(session, args[0], *method, args.subspan(1), keywords);
     }
@@ -425,7 +426,7 @@ class NumpyFrontend final : public capture::Frontend {
                                std::span<const capture::Keyword> keywords) override {
     prepare(session);
     const FunctionRow* row = find_method(name);
-    bool scalar = array->wrap == Wrap::NumpyScalar;
+    bool scalar = array->wrap() == Wrap::NumpyScalar;
     if (!row && !scalar && is_library_method(name)) {
       Ref<> method = method_of(name);
       std::vector<Value*> all{array};
@@ -460,7 +461,7 @@ class NumpyFrontend final : public capture::Frontend {
   }
 
   Captured<Value*> length(Session& session, Value* array) override {
-    const graph::Type& type = session.graph().type(array->id);
+    const graph::Type& type = session.graph().type(array->id());
     if (type.rank() == 0) return break_at(BreakId::WouldRaise, "len() of unsized object");
     return session.integer(type.shape[0]);
   }

@@ -17,7 +17,7 @@ using graph::Relation;
 using graph::ShapeEnv;
 
 std::optional<Dim> as_dim(const Value& value) {
-  if (value.kind == ValueKind::Int) return value.dim;
+  if (value.kind == ValueKind::Int) return value.dim();
   if (!value.is_constant() || !value.object || !PyLong_CheckExact(value.object.get())) return std::nullopt;
   int overflow = 0;
   long long number = PyLong_AsLongLongAndOverflow(value.object.get(), &overflow);
@@ -52,8 +52,8 @@ struct IndexPart {
 
 /// An integer, NumPy's or Python's, that is known at run time.
 bool is_number_index(Session& session, const Value* key) {
-  return key->is_array() && (key->wrap == Wrap::NumpyScalar || key->wrap == Wrap::PyInt) &&
-         graph::is_int(session.graph().type(key->id).dtype);
+  return key->is_array() && (key->wrap() == Wrap::NumpyScalar || key->wrap() == Wrap::PyInt) &&
+         graph::is_int(session.graph().type(key->id()).dtype);
 }
 
 Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Value* step) {
@@ -85,7 +85,7 @@ Captured<SliceParts> constant_slice(Session& session, PyObject* object) {
 
 /// What a number is when the graph runs, taken to be somewhere in front of `most`, or nearer to it.
 Captured<Dim> measured(Session& session, Value* number, const Dim& most, bool near) {
-  FRAMEJIT_TRY(id, cast(session, number->id, DType::I64));
+  FRAMEJIT_TRY(id, cast(session, number->id(), DType::I64));
   const int64_t hint = session.graph().shapes().hint(most);
   return session.measured(id, most, std::max<int64_t>(near ? hint - hint / 4 : hint / 4, 1));
 }
@@ -93,7 +93,7 @@ Captured<Dim> measured(Session& session, Value* number, const Dim& most, bool ne
 Captured<IndexPart> index_part(Session& session, Value* key) {
   if (std::optional<Dim> position = as_dim(*key)) return IndexPart{Part::Integer, *position, {}};
   if (is_number_index(session, key)) {
-    const graph::Node& node = session.graph().node(key->id);
+    const graph::Node& node = session.graph().node(key->id());
     if (node.op == Op::Constant && node.type.dtype == DType::I64)
       return IndexPart{Part::Integer, static_cast<int64_t>(node.value().lo), {}};
     return IndexPart{Part::Integer, 0, {}, key};
@@ -181,11 +181,11 @@ bool has_integer_arrays(Session& session, Value* key, int rank) {
                      return as_dim(*item) || is_number_index(session, item);
                    });
   for (Value* item : items) {
-    if (item->is_array() && item->wrap == Wrap::NdArray) {
-      if (!graph::is_int(session.graph().type(item->id).dtype)) return false;
+    if (item->is_array() && item->wrap() == Wrap::NdArray) {
+      if (!graph::is_int(session.graph().type(item->id()).dtype)) return false;
       found = true;
     } else if (is_number_index(session, item)) {
-      found = found || (one && session.graph().node(item->id).op != Op::Constant);
+      found = found || (one && session.graph().node(item->id()).op != Op::Constant);
     } else if (item->kind == ValueKind::List) {
       for (Value* part : item->items)
         if (!part->is_constant() || !PyLong_CheckExact(part->object.get())) return false;
@@ -198,8 +198,8 @@ bool has_integer_arrays(Session& session, Value* key, int rank) {
 }  // namespace
 
 bool is_mask(Session& session, const Value* key, Wrap wrap) {
-  return key->is_array() && key->wrap == wrap && session.graph().type(key->id).dtype == DType::Bool &&
-         session.graph().type(key->id).rank() > 0;
+  return key->is_array() && key->wrap() == wrap && session.graph().type(key->id()).dtype == DType::Bool &&
+         session.graph().type(key->id()).rank() > 0;
 }
 
 Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
@@ -268,16 +268,16 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
 }
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key) {
-  if (array->wrap != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "an index into a NumPy scalar");
+  if (array->wrap() != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "an index into a NumPy scalar");
   if (is_mask(session, key)) {
-    FRAMEJIT_TRY(chosen, compressed(session, key->id, array->id));
+    FRAMEJIT_TRY(chosen, compressed(session, key->id(), array->id()));
     return session.array(chosen, Wrap::NdArray);
   }
-  if (has_integer_arrays(session, key, session.graph().type(array->id).rank())) {
+  if (has_integer_arrays(session, key, session.graph().type(array->id()).rank())) {
     Value* const both[] = {array, key};
     return operator_call(session, "getitem", both);
   }
-  FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
+  FRAMEJIT_TRY(indexed, index_view(session, array->id(), key));
   if (!indexed.element) return session.array(indexed.view, Wrap::NdArray);
   return session.array(copy_element(session, indexed.view), Wrap::NumpyScalar);
 }
@@ -291,8 +291,8 @@ Captured<bool> worth_a_copy(Session& session, const Value* array, std::span<Valu
   int64_t written = 0;
   for (const Value* arg : args)
     for (const Value* item : arg->kind == ValueKind::Tuple ? arg->items : std::vector<Value*>{const_cast<Value*>(arg)})
-      if (item->is_array()) written = std::max(written, shapes.hint(session.graph().type(item->id).size()));
-  if (shapes.hint(session.graph().type(array->id).size()) > kSmall + 4 * written)
+      if (item->is_array()) written = std::max(written, shapes.hint(session.graph().type(item->id()).size()));
+  if (shapes.hint(session.graph().type(array->id()).size()) > kSmall + 4 * written)
     return break_at(BreakId::UnsupportedArgument, "a few items of a large array, by arrays of indices");
   return true;
 }
@@ -302,7 +302,7 @@ Captured<bool> write_items(Session& session, Value* array, Value* key, Value* va
   FRAMEJIT_REQUIRE(worth_a_copy(session, array, std::span(&key, 1)));
   Value* const all[] = {array, key, value};
   FRAMEJIT_TRY(result, helper_call(session, "with_items", all));
-  return write(session, array->id, result->id);
+  return write(session, array->id(), result->id());
 }
 
 }  // namespace
@@ -370,23 +370,23 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
 
 Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<Value* const> args,
                                std::span<const capture::Keyword> keywords, bool many) {
-  if (args.empty() || !args[0]->is_array() || args[0]->wrap != Wrap::NdArray)
+  if (args.empty() || !args[0]->is_array() || args[0]->wrap() != Wrap::NdArray)
     return break_at(BreakId::UnsupportedArgument, "what is no array, to be written");
   if (!many) {
     FRAMEJIT_REQUIRE(worth_a_copy(session, args[0], args.subspan(1)));
   }
   FRAMEJIT_TRY(result, copy_after(session, function, args, keywords));
-  FRAMEJIT_REQUIRE(write(session, args[0]->id, result->id));
+  FRAMEJIT_REQUIRE(write(session, args[0]->id(), result->id()));
   return session.constant(Py_None);
 }
 
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {
-  if (array->wrap != Wrap::NdArray) return break_at(BreakId::WouldRaise, "assignment to a NumPy scalar");
-  if (is_mask(session, key)) return write_masked(session, array->id, key->id, value);
+  if (array->wrap() != Wrap::NdArray) return break_at(BreakId::WouldRaise, "assignment to a NumPy scalar");
+  if (is_mask(session, key)) return write_masked(session, array->id(), key->id(), value);
   if (has_integer_arrays(session, key, 0)) return write_items(session, array, key, value);
-  FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
+  FRAMEJIT_TRY(indexed, index_view(session, array->id(), key));
   // One element takes arrays of one element in ways that are deprecated.
-  if (indexed.element && value->is_array() && session.graph().type(value->id).rank() > 0)
+  if (indexed.element && value->is_array() && session.graph().type(value->id()).rank() > 0)
     return break_at(BreakId::UnsupportedArgument, "an array assigned to one element");
   return store(session, indexed.view, value);
 }

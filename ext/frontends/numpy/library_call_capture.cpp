@@ -47,15 +47,15 @@ struct Arguments {
 Captured<Piece> slot(Arguments& into, const Value* value) {
   Piece piece;
   piece.kind = Piece::Slot;
-  piece.wrap = value->wrap;
+  piece.wrap = value->wrap();
   graph::GraphBuilder& builder = into.session.builder();
-  ValueId id = value->id;
+  ValueId id = value->id();
   if (into.session.graph().node(id).op == Op::Constant)
     id = builder.view(builder.full(id, {1}), {}, {}, 0);  // which lies in memory
   for (piece.slot = 0; piece.slot < into.operands.size(); ++piece.slot)
-    if (into.operands[piece.slot] == id && into.wraps[piece.slot] == value->wrap) return piece;
+    if (into.operands[piece.slot] == id && into.wraps[piece.slot] == value->wrap()) return piece;
   into.operands.push_back(id);
-  into.wraps.push_back(value->wrap);
+  into.wraps.push_back(value->wrap());
   return piece;
 }
 
@@ -73,11 +73,11 @@ Captured<Piece> argument(Arguments& into, Value* value) {
       return piece;
     }
     case ValueKind::Int: {
-      piece.object = Ref<>::steal(PyLong_FromLongLong(into.session.graph().shapes().specialize(value->dim)));
+      piece.object = Ref<>::steal(PyLong_FromLongLong(into.session.graph().shapes().specialize(value->dim())));
       return piece;
     }
     case ValueKind::Array:
-      if (value->wrap == Wrap::PyComplex || value->wrap == Wrap::Tensor) break;
+      if (value->wrap() == Wrap::PyComplex || value->wrap() == Wrap::Tensor) break;
       return slot(into, value);
     case ValueKind::Tuple:
     case ValueKind::List:

@@ -51,7 +51,7 @@ bool scalar_math_differs(Op op, DType result) {
 }
 
 Captured<Value*> check_scalar_math(Session& session, Op op, Value* result) {
-  if (scalar_math_differs(op, session.graph().type(result->id).dtype))
+  if (scalar_math_differs(op, session.graph().type(result->id()).dtype))
     return break_at(BreakId::UnsupportedArgument, "arithmetic of NumPy scalars that warns on overflow");
   return result;
 }
@@ -97,7 +97,7 @@ Captured<bool> check_places(Session& session, Op op, const Operand& left, const 
 /// NumPy writes the result of an operator into a large temporary operand, which then keeps its own layout.
 Captured<Value*> check_elision(Session& session, Value* result, std::initializer_list<const Operand*> operands) {
   graph::Graph& graph = session.graph();
-  const graph::Type type = graph.type(result->id);
+  const graph::Type type = graph.type(result->id());
   if (type.rank() < 2) return result;
   for (const Operand* operand : operands) {
     if (!may_be_temporary(session, *operand)) continue;
@@ -217,7 +217,7 @@ Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, 
     return break_at(BreakId::OverlappingMemory,
                     "an operator in place, on memory that NumPy's loop takes another way over");
   FRAMEJIT_TRY(result, compute(session, op, left, right, true));
-  FRAMEJIT_REQUIRE(store_result(session, left.id, result->id));
+  FRAMEJIT_REQUIRE(store_result(session, left.id, result->id()));
   return left.value;
 }
 

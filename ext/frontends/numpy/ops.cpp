@@ -63,11 +63,11 @@ Captured<Operand> constant_operand(Session& session, Value* value) {
 Captured<Operand> array_operand(Session& session, Value* value) {
   Operand result;
   result.value = value;
-  result.id = value->id;
-  const graph::Type& type = session.graph().type(value->id);
+  result.id = value->id();
+  const graph::Type& type = session.graph().type(value->id());
   result.type.dtype = type.dtype;
   result.type.scalar = type.rank() == 0;
-  switch (value->wrap) {
+  switch (value->wrap()) {
     case Wrap::NdArray:
     case Wrap::NumpyScalar:
     case Wrap::PyBool: return result;
@@ -88,7 +88,7 @@ Captured<Operand> operand(Session& session, Value* value) {
     case ValueKind::Int: {
       Operand result;
       result.value = value;
-      result.dim = value->dim;
+      result.dim = value->dim();
       result.symbolic = true;
       result.type = {DType::I64, true, true, nullptr};
       return result;
@@ -364,7 +364,7 @@ bool is_odd_place(Session& session, Op op, ValueId out, std::span<Value* const> 
   const graph::Type& to = graph.type(out);
   bool one_path = graph::def(op).exactness == graph::Exactness::Native, complex = false;
   for (Value* value : operands) {
-    const DType dtype = value->is_array() ? graph.type(value->id).dtype : to.dtype;
+    const DType dtype = value->is_array() ? graph.type(value->id()).dtype : to.dtype;
     if (!graph::is_complex(dtype)) continue;
     complex = true;
     one_path = one_path && has_one_path(op, dtype);
@@ -373,15 +373,15 @@ bool is_odd_place(Session& session, Op op, ValueId out, std::span<Value* const> 
   // A single element that is written over itself is not multiplied as others are.
   const bool multiplies = complex && (op == Op::Multiply || op == Op::Square || op == Op::Power);
   const bool over = std::any_of(operands.begin(), operands.end(),
-                                [&](Value* v) { return v->is_array() && graph.root(v->id) == graph.root(out); });
+                                [&](Value* v) { return v->is_array() && graph.root(v->id()) == graph.root(out); });
   if (multiplies && over && session.graph().shapes().equal(to.size(), graph::Dim(1))) return true;
   const bool packed = to.strides == graph::c_strides(to.dtype, to.shape);
   if (complex && (op == Op::Square || op == Op::Power || op == Op::Absolute) && !packed) return true;
   for (const graph::Dim& stride : to.strides)
     if (stride.is_const() && stride.value() < 0) return true;
   for (Value* value : operands) {
-    if (!value->is_array() || graph.root(value->id) != graph.root(out)) continue;
-    const graph::Type& from = graph.type(value->id);
+    if (!value->is_array() || graph.root(value->id()) != graph.root(out)) continue;
+    const graph::Type& from = graph.type(value->id());
     if (!(from.offset == to.offset) || from.shape != to.shape || from.strides != to.strides) return true;
   }
   return false;
@@ -391,7 +391,7 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
   std::vector<Operand> operands(given.begin(), given.end());
   bool scalars = true;
   for (const Operand& operand : operands) scalars = scalars && operand.type.scalar;
-  const bool number = operands[0].value && operands[0].value->wrap == Wrap::NumpyScalar;
+  const bool number = operands[0].value && operands[0].value->wrap() == Wrap::NumpyScalar;
   if (op == Op::Square && number && graph::is_complex(operands[0].type.dtype))
     return break_at(BreakId::OverlappingMemory, "np.square of a complex scalar, over whose memory NumPy writes");
   FRAMEJIT_TRY(loop, ask_types(session, operands, [&](const std::vector<OperandType>& types) {

@@ -35,7 +35,7 @@ struct Operand {
   Value* value = nullptr;
 
   bool literal() const { return type.literal; }
-  bool is_array() const { return value->is_array() && value->wrap == Wrap::NdArray; }
+  bool is_array() const { return value->is_array() && value->wrap() == Wrap::NdArray; }
 };
 
 /// np.array of a list or tuple.
@@ -106,7 +106,7 @@ inline Wrap scalar_wrap(const graph::Type& type) { return type.rank() == 0 ? Wra
 
 /// An array or NumPy scalar of this frontend.
 inline bool is_owned(const Value& value) {
-  return value.is_array() && (value.wrap == Wrap::NdArray || value.wrap == Wrap::NumpyScalar);
+  return value.is_array() && (value.wrap() == Wrap::NdArray || value.wrap() == Wrap::NumpyScalar);
 }
 
 /// The type's name, for the words of a break.

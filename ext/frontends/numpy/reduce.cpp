@@ -27,8 +27,8 @@ struct Arguments {
 Captured<Reduction> reduction(Session& session, const Arguments& given) {
   Reduction result;
   FRAMEJIT_TRY(array, array_argument(session, given.a));
-  result.x = array->id;
-  int rank = session.graph().type(array->id).rank();
+  result.x = array->id();
+  int rank = session.graph().type(array->id()).rank();
   FRAMEJIT_TRY(axes, axes_argument(session, given.axis, rank));
   if (axes.empty()) return break_at(BreakId::UnsupportedArgument, "a reduction over no axis");
   result.axes = std::move(axes);
@@ -184,13 +184,13 @@ Captured<Operand> count_operand(Session& session, const Dim& count) {
 /// ret / count, as NumPy's Python code ends its means: true_divide(ret, count, out=ret, casting='unsafe') for arrays,
 /// type(ret / count) for scalars.
 Captured<Value*> divided(Session& session, Value* ret, const Dim& count) {
-  DType dtype = session.graph().type(ret->id).dtype;
+  DType dtype = session.graph().type(ret->id()).dtype;
   FRAMEJIT_TRY(dividend, operand(session, ret));
   FRAMEJIT_TRY(divisor, count_operand(session, count));
   const Operand both[] = {dividend, divisor};
   FRAMEJIT_TRY(quotient, apply_ufunc(session, Op::Divide, both));
-  FRAMEJIT_TRY(result, cast(session, quotient->id, dtype));
-  if (ret->wrap == Wrap::NdArray) return own_array(session, result, ret->id);
+  FRAMEJIT_TRY(result, cast(session, quotient->id(), dtype));
+  if (ret->wrap() == Wrap::NdArray) return own_array(session, result, ret->id());
   return session.array(result, Wrap::NumpyScalar);
 }
 
@@ -219,7 +219,7 @@ Captured<Value*> mean(Session& session, const Reduction& r) {
 
 /// x *= x: the squares lie where x lay.
 Captured<Value*> squares_of(Session& session, Value* x) {
-  const graph::Type type = session.graph().type(x->id);
+  const graph::Type type = session.graph().type(x->id());
   Value* parts[2] = {x, nullptr};
   if (graph::is_complex(type.dtype)) {
     parts[0] = complex_part(session, x, 0);
@@ -229,7 +229,7 @@ Captured<Value*> squares_of(Session& session, Value* x) {
     if (!x_part) continue;
     Value* const twice[] = {x_part, x_part};
     FRAMEJIT_TRY(square, apply_ufunc(session, Op::Multiply, std::span<Value* const>(twice)));
-    if (!parts[1]) session.graph().node(square->id).type.strides = type.strides;
+    if (!parts[1]) session.graph().node(square->id()).type.strides = type.strides;
     x_part = square;
   }
   return parts[1] ? apply_ufunc(session, Op::Add, std::span<Value* const>(parts)) : parts[0];
@@ -251,7 +251,7 @@ Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
   FRAMEJIT_TRY(x, apply_ufunc(session, Op::Subtract, both));
   FRAMEJIT_TRY(squares, squares_of(session, x));
   Reduction rest = r;
-  rest.x = squares->id;
+  rest.x = squares->id();
   FRAMEJIT_TRY(sum, reduce(session, rest, Op::ReduceSum, rest.x));
   if (keep) sum = session.builder().keep_dims(sum, rest.x, rest.axes);
   Wrap wrap = keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum));
@@ -274,10 +274,10 @@ Captured<Value*> call_var(const Call& call) { return variance_of(call); }
 
 Captured<Value*> call_std(const Call& call) {
   FRAMEJIT_TRY(var, variance_of(call));
-  const graph::Dims strides = call.session.graph().type(var->id).strides;
+  const graph::Dims strides = call.session.graph().type(var->id()).strides;
   FRAMEJIT_TRY(root, apply_ufunc(call.session, Op::Sqrt, std::span<Value* const>(&var, 1)));
-  call.session.graph().node(root->id).type.strides = strides;
-  return call.session.array(root->id, var->wrap);
+  call.session.graph().node(root->id()).type.strides = strides;
+  return call.session.array(root->id(), var->wrap());
 }
 
 Captured<Value*> call_mean(const Call& call) {

@@ -61,14 +61,14 @@ Captured<Dims> resolve_unknown(Session& session, const Dim& size, Dims shape) {
 /// An array to be seen in another shape. The strides of empty arrays differ between ways and versions.
 Captured<Value*> whole_array(Session& session, Value* array) {
   FRAMEJIT_TRY(x, array_argument(session, array));
-  if (session.graph().shapes().equal(session.graph().type(x->id).size(), 0))
+  if (session.graph().shapes().equal(session.graph().type(x->id()).size(), 0))
     return break_at(BreakId::UnsupportedArgument, "an empty array in another shape");
   return x;
 }
 
 Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
   FRAMEJIT_TRY(x, whole_array(session, array));
-  const graph::Type type = session.graph().type(x->id);
+  const graph::Type type = session.graph().type(x->id());
   const Dims given = shape;
   FRAMEJIT_TRY(full, resolve_unknown(session, type.size(), std::move(shape)));
   // With -1 NumPy makes strides anew, also where the shape stays: along axes of length 1 they are those of their
@@ -77,8 +77,8 @@ Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
   if (full != given && full == type.shape &&
       (has_odd_axis(type) || (has_one && !graph::is_c_contiguous(session.graph().shapes(), type))))
     return break_at(BreakId::UnsupportedArgument, "a reshape of axes of length 1");
-  FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(full))));
-  return new_view(session, x->id, id);
+  FRAMEJIT_TRY(id, built(session.builder().reshape(x->id(), std::move(full))));
+  return new_view(session, x->id(), id);
 }
 
 /// The array with its axes reversed: what is in Fortran order there is in C order here.
@@ -91,13 +91,13 @@ ValueId reversed_axes(Session& session, ValueId x) {
 /// reshape(order='F') of what need not be copied: a copy's base would tell that it was made in another shape.
 Captured<Value*> reshaped_by_columns(Session& session, Value* array, Dims shape) {
   FRAMEJIT_TRY(x, whole_array(session, array));
-  const graph::Type type = session.graph().type(x->id);
+  const graph::Type type = session.graph().type(x->id());
   if (!graph::is_f_contiguous(session.graph().shapes(), type) || has_odd_axis(type))
     return break_at(BreakId::UnsupportedArgument, "reshape(order='F') that copies");
   FRAMEJIT_TRY(full, resolve_unknown(session, type.size(), std::move(shape)));
   std::reverse(full.begin(), full.end());
-  FRAMEJIT_TRY(id, built(session.builder().reshape(reversed_axes(session, x->id), std::move(full))));
-  return new_view(session, x->id, reversed_axes(session, id));
+  FRAMEJIT_TRY(id, built(session.builder().reshape(reversed_axes(session, x->id()), std::move(full))));
+  return new_view(session, x->id(), reversed_axes(session, id));
 }
 
 Captured<Value*> call_reshape(const Call& call) {
@@ -141,19 +141,19 @@ Captured<Value*> flat(const Call& call, bool view_if_possible) {
   FRAMEJIT_TRY(x, whole_array(session, v[0]));
   graph::ShapeEnv& shapes = session.graph().shapes();
   if (order != 'C') {
-    const bool c = graph::is_c_contiguous(shapes, session.graph().type(x->id)),
-               f = graph::is_f_contiguous(shapes, session.graph().type(x->id));
+    const bool c = graph::is_c_contiguous(shapes, session.graph().type(x->id())),
+               f = graph::is_f_contiguous(shapes, session.graph().type(x->id()));
     if (order == 'K' && !c && !f)
       return break_at(BreakId::UnsupportedArgument, "the order of memory of an array that is not contiguous");
-    if (order == 'F' || (f && !c)) x = fresh_array(session, reversed_axes(session, x->id));
+    if (order == 'F' || (f && !c)) x = fresh_array(session, reversed_axes(session, x->id()));
   }
-  Dim size = settle(session, session.graph().type(x->id).size());
-  if (session.graph().type(x->id).rank() == 1 && has_odd_axis(session.graph().type(x->id)))
+  Dim size = settle(session, session.graph().type(x->id()).size());
+  if (session.graph().type(x->id()).rank() == 1 && has_odd_axis(session.graph().type(x->id())))
     return break_at(BreakId::UnsupportedArgument, "a flat view of one element");
   // What is not contiguous is copied first and owns its memory; the copy is the one-dimensional array itself.
-  bool view = view_if_possible && graph::is_c_contiguous(shapes, session.graph().type(x->id));
-  FRAMEJIT_TRY(line, built(session.builder().reshape(x->id, Dims{size})));
-  if (view) return new_view(session, x->id, line);
+  bool view = view_if_possible && graph::is_c_contiguous(shapes, session.graph().type(x->id()));
+  FRAMEJIT_TRY(line, built(session.builder().reshape(x->id(), Dims{size})));
+  if (view) return new_view(session, x->id(), line);
   return fresh_array(session, session.builder().copy(line, 'C'));
 }
 
@@ -162,7 +162,7 @@ Captured<Value*> method_flatten(const Call& call) { return flat(call, false); }
 
 Captured<Value*> transposed(Session& session, Value* array, std::span<Value* const> axes) {
   FRAMEJIT_TRY(x, array_argument(session, array));
-  int rank = session.graph().type(x->id).rank();
+  int rank = session.graph().type(x->id()).rank();
   std::vector<int> permutation;
   if (axes.empty()) {
     for (int i = rank; i-- > 0;) permutation.push_back(i);
@@ -175,7 +175,7 @@ Captured<Value*> transposed(Session& session, Value* array, std::span<Value* con
       permutation.push_back(axis);
     }
   }
-  return new_view(session, x->id, session.builder().transpose(x->id, permutation));
+  return new_view(session, x->id(), session.builder().transpose(x->id(), permutation));
 }
 
 /// The items of a tuple or list argument; the argument itself where it is none.
@@ -214,13 +214,13 @@ Captured<Value*> method_transpose(const Call& call) {
 Captured<Value*> call_swapaxes(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis1", "axis2"}, 3));
   FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
-  int rank = call.session.graph().type(x->id).rank();
+  int rank = call.session.graph().type(x->id()).rank();
   FRAMEJIT_TRY(first, axis_argument(call.session, v[1], rank));
   FRAMEJIT_TRY(second, axis_argument(call.session, v[2], rank));
   std::vector<int> permutation(static_cast<std::size_t>(rank));
   std::iota(permutation.begin(), permutation.end(), 0);
   std::swap(permutation[static_cast<std::size_t>(first)], permutation[static_cast<std::size_t>(second)]);
-  return new_view(call.session, x->id, call.session.builder().transpose(x->id, permutation));
+  return new_view(call.session, x->id(), call.session.builder().transpose(x->id(), permutation));
 }
 
 Captured<Value*> call_broadcast_to(const Call& call) {
@@ -234,7 +234,7 @@ Captured<Value*> call_broadcast_to(const Call& call) {
     x = fresh_array(call.session, call.session.builder().copy(id, 'C'));
   }
   FRAMEJIT_TRY(shape, dims_argument(call.session, v[1]));
-  FRAMEJIT_TRY(id, built(call.session.builder().broadcast_to(x->id, std::move(shape))));
+  FRAMEJIT_TRY(id, built(call.session.builder().broadcast_to(x->id(), std::move(shape))));
   call.session.set_writing(id, capture::Writing::Refused);
   return fresh_array(call.session, id);
 }
@@ -249,7 +249,7 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
   for (Value* value : call.args) {
     FRAMEJIT_TRY(x, array_argument(session, value));
     arrays.push_back(x);
-    const Dims own = session.graph().type(x->id).shape;
+    const Dims own = session.graph().type(x->id()).shape;
     if (own.size() > common.size()) common.insert(common.begin(), own.size() - common.size(), Dim(1));
     for (std::size_t i = 0; i < own.size(); ++i) {
       Dim& length = common[common.size() - own.size() + i];
@@ -259,13 +259,13 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
     }
   }
   for (Value*& x : arrays) {
-    const Dims own = session.graph().type(x->id).shape;
+    const Dims own = session.graph().type(x->id()).shape;
     bool same = own.size() == common.size();
     for (std::size_t i = 0; same && i < own.size(); ++i) same = shapes.equal(own[i], common[i]);
     if (same) continue;
-    FRAMEJIT_TRY(id, built(session.builder().broadcast_to(x->id, common)));
-    session.set_writing(
-        id, session.writing(x->id) == capture::Writing::Allowed ? capture::Writing::Warns : capture::Writing::Refused);
+    FRAMEJIT_TRY(id, built(session.builder().broadcast_to(x->id(), common)));
+    session.set_writing(id, session.writing(x->id()) == capture::Writing::Allowed ? capture::Writing::Warns
+                                                                                  : capture::Writing::Refused);
     x = fresh_array(session, id);
   }
   if (numpy_version().major >= 2) return session.tuple(std::move(arrays));
@@ -284,7 +284,7 @@ Captured<Value*> call_as_strided(const Call& call) {
   for (std::size_t flag : {3u, 4u}) {
     FRAMEJIT_REQUIRE(flag_argument(v[flag], false));
   }
-  const graph::Type type = session.graph().type(x->id);
+  const graph::Type type = session.graph().type(x->id());
   Dims shape = type.shape, strides = type.strides;
   if (!absent(v[1])) {
     FRAMEJIT_TRY(given, dims_argument(session, v[1]));
@@ -305,7 +305,7 @@ Captured<Value*> call_as_strided(const Call& call) {
   for (std::size_t i = 0; i < shape.size(); ++i) known = known && inside(shape[i], strides[i], reach);
   if (!known || !shapes.holds(Relation::Le, reach, last))
     return break_at(BreakId::UnsupportedArgument, "as_strided() beyond the elements of the array");
-  const ValueId id = session.builder().view(x->id, std::move(shape), std::move(strides), 0);
+  const ValueId id = session.builder().view(x->id(), std::move(shape), std::move(strides), 0);
   session.set_writing(id, capture::Writing::Foreign);
   return fresh_array(session, id);
 }
@@ -314,12 +314,12 @@ Captured<Value*> call_as_strided(const Call& call) {
 /// arrays.
 Captured<Value*> call_head(const Call& call) {
   Session& session = call.session;
-  FRAMEJIT_CHECK(call.args.size() > 1 && call.args[0]->is_array() && call.args[0]->wrap == Wrap::PyInt,
+  FRAMEJIT_CHECK(call.args.size() > 1 && call.args[0]->is_array() && call.args[0]->wrap() == Wrap::PyInt,
                  "head() of what is not measured");
-  const Dim count = session.builder().measure(call.args[0]->id, session.graph().type(call.args[1]->id).shape[0]);
+  const Dim count = session.builder().measure(call.args[0]->id(), session.graph().type(call.args[1]->id()).shape[0]);
   std::vector<Value*> heads;
   for (Value* array : call.args.subspan(1)) {
-    const ValueId view = session.builder().slice(array->id, 0, 0, count, 1);
+    const ValueId view = session.builder().slice(array->id(), 0, 0, count, 1);
     heads.push_back(fresh_array(session, session.builder().copy(view, 'C')));
   }
   return session.tuple(std::move(heads));
@@ -331,11 +331,11 @@ Captured<Value*> method_view(const Call& call) {
   Session& session = call.session;
   FRAMEJIT_TRY(x, array_argument(session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  const DType from = session.graph().type(x->id).dtype, to = dtype.value_or(from);
-  if (to == from) return new_view(session, x->id, x->id);
+  const DType from = session.graph().type(x->id()).dtype, to = dtype.value_or(from);
+  if (to == from) return new_view(session, x->id(), x->id());
   if (graph::size_of(to) != graph::size_of(from) || to == DType::Bool)
     return break_at(BreakId::UnsupportedArgument, "view() of elements of another size");
-  return fresh_array(session, session.builder().reinterpret(x->id, to));
+  return fresh_array(session, session.builder().reinterpret(x->id(), to));
 }
 
 Captured<Value*> method_diagonal(const Call& call) {
@@ -343,7 +343,7 @@ Captured<Value*> method_diagonal(const Call& call) {
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   FRAMEJIT_TRY(x, array_argument(session, v[0]));
-  const graph::Type type = session.graph().type(x->id);
+  const graph::Type type = session.graph().type(x->id());
   if (type.rank() < 2) return break_at(BreakId::WouldRaise, "diag requires an array of at least two dimensions");
   int64_t offset = 0;
   int axes[] = {0, 1};
@@ -372,7 +372,7 @@ Captured<Value*> method_diagonal(const Call& call) {
   shape.push_back(length);
   strides.push_back(type.strides[rows] + type.strides[columns]);
   const Dim start = offset < 0 ? (Dim(0) - offset) * type.strides[rows] : Dim(offset) * type.strides[columns];
-  const ValueId id = session.builder().view(x->id, std::move(shape), std::move(strides), start);
+  const ValueId id = session.builder().view(x->id(), std::move(shape), std::move(strides), start);
   session.set_writing(id, capture::Writing::Refused);
   return fresh_array(session, id);
 }
@@ -380,7 +380,7 @@ Captured<Value*> method_diagonal(const Call& call) {
 /// Of real arrays: themselves.
 Captured<Value*> method_conj(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self"}, 1));
-  if (graph::is_complex(call.session.graph().type(v[0]->id).dtype))
+  if (graph::is_complex(call.session.graph().type(v[0]->id()).dtype))
     return apply_ufunc(call.session, Op::Conjugate, std::span<Value* const>(v));
   return array_argument(call.session, v[0]);
 }
@@ -390,7 +390,7 @@ Captured<Value*> call_expand_dims(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis"}, 2));
   Session& session = call.session;
   FRAMEJIT_TRY(x, whole_array(session, v[0]));
-  const Dims old = session.graph().type(x->id).shape;
+  const Dims old = session.graph().type(x->id()).shape;
   std::vector<Value*> given = spread(session, v[1]);  // a list will do
   int rank = static_cast<int>(old.size() + given.size());
   FRAMEJIT_TRY(axes, axes_argument(session, session.tuple(std::move(given)), rank));
@@ -401,15 +401,15 @@ Captured<Value*> call_expand_dims(const Call& call) {
     bool added = std::binary_search(axes.begin(), axes.end(), i);
     shape.push_back(added ? Dim(1) : old[from++]);
   }
-  FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(shape))));
-  return new_view(session, x->id, id);
+  FRAMEJIT_TRY(id, built(session.builder().reshape(x->id(), std::move(shape))));
+  return new_view(session, x->id(), id);
 }
 
 Captured<Value*> call_squeeze(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis"}, 1));
   Session& session = call.session;
   FRAMEJIT_TRY(x, array_argument(session, v[0]));
-  const graph::Type type = session.graph().type(x->id);
+  const graph::Type type = session.graph().type(x->id());
   std::vector<int64_t> axes;
   if (absent(v[1])) {
     for (int i = 0; i < type.rank(); ++i)
@@ -430,7 +430,7 @@ Captured<Value*> call_squeeze(const Call& call) {
       return break_at(BreakId::WouldRaise, "cannot select an axis to squeeze out which has size not equal to one");
     }
   }
-  return fresh_array(session, session.builder().view(x->id, std::move(shape), std::move(strides), 0));
+  return fresh_array(session, session.builder().view(x->id(), std::move(shape), std::move(strides), 0));
 }
 
 /// Arrays in C order, one behind the other; what differs in layout is NumPy's.
@@ -450,7 +450,7 @@ Captured<Value*> call_concatenate(const Call& call) {
   for (Value* item : spread(session, v[0])) {
     FRAMEJIT_TRY(one, operand(session, item));
     if (!one.is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of what is no array");
-    if (graph.type(one.value->id).rank() == 0) return break_at(BreakId::WouldRaise, "np.concatenate of 0-d arrays");
+    if (graph.type(one.value->id()).rank() == 0) return break_at(BreakId::WouldRaise, "np.concatenate of 0-d arrays");
     types.push_back(one.type);
     arrays.push_back(std::move(one));
   }
@@ -505,7 +505,7 @@ Captured<Value*> method_clip(const Call& call) {
   FRAMEJIT_TRY(result, clip(call.session, v[0], v[1], v[2]));
   if (absent(v[3])) return result;
   FRAMEJIT_TRY(out, output_argument(call.session, v[3]));
-  FRAMEJIT_REQUIRE(store_result(call.session, out->id, result->id));
+  FRAMEJIT_REQUIRE(store_result(call.session, out->id(), result->id()));
   return out;
 }
 
@@ -548,7 +548,7 @@ Value* flags(Session& session, const graph::Type& type) {
   made->object = Ref<>::share(type_of_flags);
   made->transient = true;
   auto set = [&](const char* name, bool value) {
-    made->attributes.append(name, session.constant(value ? Py_True : Py_False));
+    made->attributes().append(name, session.constant(value ? Py_True : Py_False));
   };
   for (const char* name : {"c_contiguous", "contiguous"}) set(name, c);
   for (const char* name : {"f_contiguous", "fortran"}) set(name, f);
@@ -560,9 +560,9 @@ Value* flags(Session& session, const graph::Type& type) {
 }  // namespace
 
 Value* complex_part(Session& session, Value* x, int64_t which) {
-  const DType dtype = graph::part_of(session.graph().type(x->id).dtype);
-  const ValueId view = session.builder().reinterpret(x->id, dtype, which * graph::size_of(dtype));
-  if (x->wrap == Wrap::NumpyScalar) return session.array(session.builder().copy(view, 'C'), Wrap::NumpyScalar);
+  const DType dtype = graph::part_of(session.graph().type(x->id()).dtype);
+  const ValueId view = session.builder().reinterpret(x->id(), dtype, which * graph::size_of(dtype));
+  if (x->wrap() == Wrap::NumpyScalar) return session.array(session.builder().copy(view, 'C'), Wrap::NumpyScalar);
   return fresh_array(session, view);
 }
 
@@ -579,7 +579,7 @@ constexpr Attribute kAttributes[] = {
     {"size", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(t.size()); }},
     {"strides",
      [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
-       if (x->wrap != Wrap::NdArray || !s.graph().shapes().holds(graph::Relation::Lt, 0, t.size()))
+       if (x->wrap() != Wrap::NdArray || !s.graph().shapes().holds(graph::Relation::Lt, 0, t.size()))
          return break_at(BreakId::UnsupportedArgument, "attribute .strides of a number or an empty array");
        std::vector<Value*> items;
        for (const Dim& stride : t.strides) items.push_back(s.integer(stride));
@@ -597,12 +597,12 @@ constexpr Attribute kAttributes[] = {
      }},
     {"flags",
      [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
-       if (x->wrap != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "attribute .flags of a number");
+       if (x->wrap() != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "attribute .flags of a number");
        return flags(s, t);
      }},
     {"T",
      [](Session& s, Value* x, const graph::Type&) -> Captured<Value*> {
-       if (x->wrap == Wrap::NumpyScalar) return x;
+       if (x->wrap() == Wrap::NumpyScalar) return x;
        return transposed(s, x, {});
      }},
     {"real",
@@ -614,7 +614,7 @@ constexpr Attribute kAttributes[] = {
        if (graph::is_complex(t.dtype)) return complex_part(s, x, 1);
        const bool f = t.rank() > 1 && graph::is_f_contiguous(s.graph().shapes(), t) &&
                       !graph::is_c_contiguous(s.graph().shapes(), t);
-       if (x->wrap != Wrap::NdArray || t.rank() == 0 || f)
+       if (x->wrap() != Wrap::NdArray || t.rank() == 0 || f)
          return break_at(BreakId::UnsupportedArgument, "attribute .imag of a number, or of an array in Fortran order");
        const ValueId zeros = s.builder().full(s.builder().constant(t.dtype, {}), t.shape);
        s.set_writing(zeros, capture::Writing::Refused);
@@ -622,17 +622,17 @@ constexpr Attribute kAttributes[] = {
      }},
     {"mT",
      [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
-       if (numpy_version().major < 2 || x->wrap != Wrap::NdArray || t.rank() < 2)
+       if (numpy_version().major < 2 || x->wrap() != Wrap::NdArray || t.rank() < 2)
          return break_at(BreakId::UnsupportedArgument, "attribute .mT");
        std::vector<int> axes(static_cast<std::size_t>(t.rank()));
        std::iota(axes.begin(), axes.end(), 0);
        std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-       return fresh_array(s, s.builder().transpose(x->id, axes));
+       return fresh_array(s, s.builder().transpose(x->id(), axes));
      }},
     {"base",
      [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
-       const Op op = s.graph().node(x->id).op;
-       if (x->wrap != Wrap::NdArray || t.is_view() || x->source || op == Op::Param || op == Op::Carried ||
+       const Op op = s.graph().node(x->id()).op;
+       if (x->wrap() != Wrap::NdArray || t.is_view() || x->source || op == Op::Param || op == Op::Carried ||
            op == Op::Output)
          return break_at(BreakId::UnsupportedArgument, "attribute .base of an array that may have one");
        return s.constant(Py_None);
@@ -645,7 +645,7 @@ std::span<const FunctionRow> shape_functions() { return kFunctions; }
 std::span<const FunctionRow> shape_methods() { return kMethods; }
 
 Captured<Value*> array_attribute(Session& session, Value* array, std::string_view name) {
-  const graph::Type type = session.graph().type(array->id);
+  const graph::Type type = session.graph().type(array->id());
   for (const Attribute& row : kAttributes)
     if (row.name == name) return row.read(session, array, type);
   return break_at(BreakId::UnsupportedArgument, "attribute ." + std::string(name) + " of an array");
