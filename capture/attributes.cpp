@@ -398,7 +398,7 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
     }
     Value* value = lazy(x, own, attr_source(v->source, name));
     v->attributes().append(text, value);
-    x.session().learn([v] { v->attributes().drop_last(); });
+    x.session().undo().learn([v] { v->attributes().drop_last(); });
     return look(x, value);
   }
   if (v->source) guard(x, GuardKind::HasNot, v->source, nullptr, name);
@@ -460,7 +460,7 @@ Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObj
     x.keep(held.get());
     Value* value = lazy(x, held.get(), attr_source(owner->source, name));
     owner->attributes().append(text_of(name), value);
-    x.session().learn([owner] { owner->attributes().drop_last(); });
+    x.session().undo().learn([owner] { owner->attributes().drop_last(); });
     return look(x, value);
   }
   FRAMEJIT_TRY(field, field_of(x, owner, raw));
@@ -751,7 +751,7 @@ Captured<bool> holds(Executor& x, Value* v, PyObject* name) {
     if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
     value = look(x, lazy(x, own, own_source));
     v->attributes().append(text, value);
-    x.session().learn([v] { v->attributes().drop_last(); });
+    x.session().undo().learn([v] { v->attributes().drop_last(); });
   }
   if (!value) return false;
   // Where the class has one too, the source would give that in its place.

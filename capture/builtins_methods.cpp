@@ -22,7 +22,7 @@ namespace {
 void set_items(Session& s, Value* v, Values items) {
   Values before = std::move(v->items);
   v->items = std::move(items);
-  s.record(v, [v, before = std::move(before)] { v->items = before; });
+  s.undo().record(v, [v, before = std::move(before)] { v->items = before; });
 }
 
 Unexpected<Break> unsupported(const std::string& method) {
@@ -66,14 +66,14 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     return x.none();
   }
   Values items = list->items;
-  s.spend(items.size());
+  s.work().spend(items.size());
   if (name == "reverse" && args.empty()) {
     std::reverse(items.begin(), items.end());
   } else if (name == "clear" && args.empty()) {
     items.clear();
   } else if ((name == "index" || name == "count" || name == "remove") && args.size() == 1) {
     int64_t count = 0;
-    std::size_t changes = s.changes();
+    std::size_t changes = s.undo().changes();
     for (std::size_t i = 0; i < items.size(); ++i) {
       FRAMEJIT_TRY(same, equal(x, look(x, items[i]), look(x, args[0])));
       if (has_changed(s, list, items, changes)) return changed_by_equality();

@@ -74,7 +74,7 @@ class RegionCapture {
   }
 
   CaptureOutcome run();
-  uint64_t work() const { return executor_.steps + session_.work(); }
+  uint64_t work() const { return executor_.steps + session_.work().done(); }
   /// The break lies in a loop that began at or before the entry: one round of it may still be a region.
   bool wants_one_round() const { return wants_one_round_; }
 

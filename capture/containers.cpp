@@ -84,24 +84,24 @@ Captured<std::size_t> place_of(Executor& x, Value* key, std::size_t size, const 
 }
 
 void set_items(Session& s, Value* v, Values items) {
-  s.spend(items.size());
+  s.work().spend(items.size());
   Values before = std::move(v->items);
   v->items = std::move(items);
-  s.record(v, [v, before = std::move(before)] { v->items = before; });
+  s.undo().record(v, [v, before = std::move(before)] { v->items = before; });
 }
 
 }  // namespace
 
 bool has_changed(Session& s, const Value* container, const Values& items, std::size_t& changes) {
-  if (s.changes() == changes) return false;
-  changes = s.changes();
-  s.spend(items.size());
+  if (s.undo().changes() == changes) return false;
+  changes = s.undo().changes();
+  s.work().spend(items.size());
   return container->items != items;
 }
 
 Captured<bool> replace_items(Executor& x, Value* list, std::size_t at, std::size_t count, const Values& fresh) {
   Values& items = list->items;
-  x.session().spend(items.size() - at + fresh.size());
+  x.session().work().spend(items.size() - at + fresh.size());
   const auto first = items.begin() + static_cast<std::ptrdiff_t>(at), last = first + static_cast<std::ptrdiff_t>(count);
   const Values gone(first, last);
   for (const Value* v : gone) {
@@ -115,9 +115,9 @@ Captured<bool> replace_items(Executor& x, Value* list, std::size_t at, std::size
     list->items.insert(list->items.erase(from, from + static_cast<std::ptrdiff_t>(old)), with.begin(), with.end());
   };
   replace(count, fresh);
-  x.session().record(list, [replace, gone, now = fresh.size()] { replace(now, gone); });
+  x.session().undo().record(list, [replace, gone, now = fresh.size()] { replace(now, gone); });
   if (list->source) {
-    x.session().spend(items.size());
+    x.session().work().spend(items.size());
     x.effects().replace(list);
   }
   return true;
@@ -239,7 +239,7 @@ Captured<bool> set_item(Executor& x, Value* container, Value* key, Value* value)
   Value* before = container->items[at];
   if (may_finalize(before)) return finalizes();
   container->items[at] = value;
-  x.session().record(container, [container, at, before] { container->items[at] = before; });
+  x.session().undo().record(container, [container, at, before] { container->items[at] = before; });
   if (container->source)
     x.effects().store_item(container, x.session().integer(graph::Dim(static_cast<int64_t>(at))), value);
   return true;
@@ -288,7 +288,7 @@ Captured<bool> del_key(Executor& x, Value* dict, Value* key) {
   if (dict->as_dict().key_index && dict->as_dict().key_index->covered > 0)
     --dict->as_dict().key_index->covered;  // all were covered by the lookup
   ++dict->as_dict().deleted;
-  x.session().record(dict, [dict, at, held_key, held] {
+  x.session().undo().record(dict, [dict, at, held_key, held] {
     dict->items.insert(dict->items.begin() + at, {held_key, held});
     dict->forget_keys();
     --dict->as_dict().deleted;
@@ -358,7 +358,7 @@ Captured<Value*> length(Executor& x, Value* v) {
 Captured<bool> append(Executor& x, Value* list, Value* item) {
   if (list->kind != ValueKind::List) return break_at(BreakId::UnknownObject, "append to an object that is not a list");
   list->items.push_back(item);
-  x.session().record(list, [list] { list->items.pop_back(); });
+  x.session().undo().record(list, [list] { list->items.pop_back(); });
   if (list->source) x.effects().extend(list, {item});
   return true;
 }
@@ -403,7 +403,7 @@ Captured<Value*> dict_peek(Executor& x, Value* dict, Value* key) {
   Value* value = look(x, lazy(x, found, source));  // its guard says that the key is there
   dict->items.push_back(x.session().constant(k));
   dict->items.push_back(value);
-  x.session().learn([dict] { dict->drop_last_pair(); });
+  x.session().undo().learn([dict] { dict->drop_last_pair(); });
   return value;
 }
 
@@ -454,7 +454,7 @@ int64_t place_of_key(Executor& x, Value* dict, PyObject* key) {
   PyObject* place = index.places ? PyDict_GetItemWithError(index.places.get(), key) : nullptr;
   if (PyErr_Occurred() || !index.places) {
     PyErr_Clear();
-    x.session().spend(count);
+    x.session().work().spend(count);
     return search(count);
   }
   return place ? search(std::min(count, PyLong_AsSize_t(place) + 1)) : -1;
@@ -472,11 +472,11 @@ Captured<bool> dict_set(Executor& x, Value* dict, Value* key, Value* value) {
     Value* before = dict->items[place];
     if (may_finalize(before)) return finalizes();
     dict->items[place] = value;
-    x.session().record(dict, [dict, place, before] { dict->items[place] = before; });
+    x.session().undo().record(dict, [dict, place, before] { dict->items[place] = before; });
   } else {
     dict->items.push_back(k);
     dict->items.push_back(value);
-    x.session().record(dict, [dict] { dict->drop_last_pair(); });
+    x.session().undo().record(dict, [dict] { dict->drop_last_pair(); });
   }
   if (dict->source) x.effects().store_item(dict, k, value);
   return true;

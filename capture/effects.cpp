@@ -16,7 +16,7 @@ void Effects::append(PendingEffect effect) {
   const bool names = effect.kind == Effect::Kind::StoreGlobal || (target && target->kind == ValueKind::Dict);
   name_stores_ += names;
   log_.push_back(std::move(effect));
-  session_.record([this, target, first, names] {
+  session_.undo().record([this, target, first, names] {
     if (first) target->changed = false;
     name_stores_ -= names;
     log_.pop_back();
@@ -27,10 +27,10 @@ void Effects::store_attr(Value* object, PyObject* name, Value* value) {
   const std::string text = text_of(name);
   if (auto* known = object->attributes().find(text)) {
     Value* before = std::exchange(known->second, value);
-    session_.record([object, text, before] { object->attributes().find(text)->second = before; });
+    session_.undo().record([object, text, before] { object->attributes().find(text)->second = before; });
   } else {
     object->attributes().append(text, value);
-    session_.record([object] { object->attributes().drop_last(); });
+    session_.undo().record([object] { object->attributes().drop_last(); });
   }
   append({Effect::Kind::StoreAttr, object, nullptr, value, {}, Ref<>::share(name), {}});
 }
@@ -51,7 +51,7 @@ const GlobalSlot* Effects::global(PyObject* dict, PyObject* name) const {
 void Effects::remember_namespace(PyObject* dict) {
   if (std::find(namespaces_.begin(), namespaces_.end(), dict) != namespaces_.end()) return;
   namespaces_.push_back(dict);
-  session_.learn([this] { namespaces_.pop_back(); });
+  session_.undo().learn([this] { namespaces_.pop_back(); });
 }
 
 bool Effects::stores_variables_of(PyObject* dict) const {
@@ -63,12 +63,12 @@ void Effects::remember_global(PyObject* dict, PyObject* name, Value* value) {
     const auto i = static_cast<std::size_t>(known - globals_.data());
     Value* before = globals_[i].value;
     globals_[i].value = value;
-    session_.learn([this, i, before] { globals_[i].value = before; });
+    session_.undo().learn([this, i, before] { globals_[i].value = before; });
     return;
   }
   const auto at = global_index_.emplace(global_hash(dict, name), globals_.size());
   globals_.push_back({dict, name, value});
-  session_.learn([this, at] {
+  session_.undo().learn([this, at] {
     global_index_.erase(at);
     globals_.pop_back();
   });
@@ -78,7 +78,7 @@ void Effects::store_global(PyObject* dict, PyObject* name, Value* value) {
   remember_global(dict, name, value);
   if (!stores_variables_of(dict)) {
     stored_namespaces_.push_back(dict);
-    session_.record([this] { stored_namespaces_.pop_back(); });
+    session_.undo().record([this] { stored_namespaces_.pop_back(); });
   }
   append({Effect::Kind::StoreGlobal, nullptr, nullptr, value, Ref<>::share(dict), Ref<>::share(name), {}});
 }
@@ -86,7 +86,7 @@ void Effects::store_global(PyObject* dict, PyObject* name, Value* value) {
 void Effects::store_cell(Value* cell, Value* value) {
   std::vector<Value*> before = cell->items;
   cell->items = value ? std::vector<Value*>{value} : std::vector<Value*>{};
-  session_.record(cell, [cell, before = std::move(before)] { cell->items = before; });
+  session_.undo().record(cell, [cell, before = std::move(before)] { cell->items = before; });
   if (cell->source) append({Effect::Kind::StoreCell, cell, nullptr, value, {}, {}, {}});
 }
 

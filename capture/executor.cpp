@@ -58,7 +58,7 @@ Value* Executor::str(const std::string& text) {
 Value* Executor::track(PyObject* object, const SourceRef& source, Value* v) {
   tracked_.emplace(object, Tracked{v, source});
   kept_.push_back(Ref<>::share(object));
-  session_.learn([this, object] {
+  session_.undo().learn([this, object] {
     tracked_.erase(object);
     kept_.pop_back();
   });
@@ -67,7 +67,7 @@ Value* Executor::track(PyObject* object, const SourceRef& source, Value* v) {
 
 void Executor::keep(PyObject* object) {
   kept_.push_back(Ref<>::share(object));
-  session_.learn([this] { kept_.pop_back(); });
+  session_.undo().learn([this] { kept_.pop_back(); });
 }
 
 std::shared_ptr<const CodeView> Executor::view_of(PyCodeObject* code) {
@@ -83,7 +83,7 @@ std::vector<uint32_t>& Executor::locations(const CodeView* view) {
 }
 
 void Executor::set_handled(Value* exception) {
-  session_.learn([this, before = handled_] { handled_ = before; });
+  session_.undo().learn([this, before = handled_] { handled_ = before; });
   handled_ = exception;
 }
 

@@ -628,7 +628,7 @@ Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[
     broken = run_side(frame, side, until);
     if (broken) return;
     for (const Value* list : lists) contents[&side - sides][list] = list->items;
-    moved.merge(session.take_back(before, iterators));
+    moved.merge(session.undo().take_back(before.undo, iterators));
   };
   ++x.branches;
   int raising = -1;
@@ -720,7 +720,7 @@ Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[
   }
   FRAMEJIT_REQUIRE(meet.finish(decides, std::move(sides[0].block), std::move(sides[1].block)));
   for (auto& [list, items] : joined_lists) {
-    session.record(list, [list = list, before = list->items] { list->items = before; });
+    session.undo().record(list, [list = list, before = list->items] { list->items = before; });
     list->items = std::move(items);
   }
   if (!returns) {

@@ -24,14 +24,15 @@ Captured<Value*> SymbolicFrame::resume(Value* sent, Value* thrown) {
     if (thrown) return raise_exception(thrown, BreakId::ExceptionHandling).failure();
     return static_cast<Value*>(nullptr);
   }
-  session_.record([this, at = pc, held_locals = locals, held_stack = stack, was_started = started, gave = returned] {
-    pc = at;
-    locals = held_locals;
-    stack = held_stack;
-    started = was_started;
-    returned = gave;
-    finished_ = false;
-  });
+  session_.undo().record(
+      [this, at = pc, held_locals = locals, held_stack = stack, was_started = started, gave = returned] {
+        pc = at;
+        locals = held_locals;
+        stack = held_stack;
+        started = was_started;
+        returned = gave;
+        finished_ = false;
+      });
   if (thrown) {
     if (started) --pc;  // it is raised at the yield
     Break at = raise_exception(thrown, BreakId::ExceptionHandling).error();

@@ -143,7 +143,7 @@ Step set_function_attribute(SymbolicFrame& frame, const Instr& i) {  // 3.13
   const std::size_t at = part_of_function(i.arg);
   Value* before = f->items[at];
   f->items[at] = part;
-  frame.session().record(f, [f, at, before] { f->items[at] = before; });
+  frame.session().undo().record(f, [f, at, before] { f->items[at] = before; });
   frame.push(f);
   return Flow::Next;
 }

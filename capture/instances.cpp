@@ -55,14 +55,14 @@ void set_attribute(Executor& x, Value* made, const std::string& name, Value* val
   Attributes& held = made->attributes();
   if (auto* known = held.find(name); known && value) {
     Value* before = std::exchange(known->second, value);
-    x.session().record(made, [made, name, before] { made->attributes().find(name)->second = before; });
+    x.session().undo().record(made, [made, name, before] { made->attributes().find(name)->second = before; });
   } else if (known) {
     const std::size_t at = held.place_of(known);
-    x.session().record(made, [made, at, before = *known] { made->attributes().insert(at, before); });
+    x.session().undo().record(made, [made, at, before = *known] { made->attributes().insert(at, before); });
     held.erase(at);
   } else if (value) {
     held.append(name, value);
-    x.session().record(made, [made] { made->attributes().drop_last(); });
+    x.session().undo().record(made, [made] { made->attributes().drop_last(); });
   }
 }
 

@@ -34,7 +34,7 @@ constexpr int64_t kIteratedRows = 64;
 void move_to(Session& s, Value* it, std::int64_t position) {
   const std::int64_t before = it->as_iterator().position;
   it->as_iterator().position = position;
-  s.record(it, [it, before] { it->as_iterator().position = before; });
+  s.undo().record(it, [it, before] { it->as_iterator().position = before; });
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ Captured<Value*> next_item(Executor& x, Value* it) {
       return static_cast<Value*>(nullptr);
     return item;
   }
-  x.session().spend(8);
+  x.session().work().spend(8);
   auto end = [&]() -> Captured<Value*> {
     move_to(x.session(), it, kExhausted);
     return static_cast<Value*>(nullptr);

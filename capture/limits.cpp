@@ -63,7 +63,7 @@ bool Limits::out_of_time(std::size_t nodes) const {
 std::optional<Break> Limits::exceeded(uint32_t steps, Session& session) {
   const graph::Graph& graph = session.graph();
   const std::size_t nodes = graph.value_count();
-  const uint64_t work = steps + session.work();
+  const uint64_t work = steps + session.work().done();
   const bool whole = options_.fullgraph || session.has_tape();
   if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
   uint64_t most = options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node};
@@ -75,7 +75,7 @@ std::optional<Break> Limits::exceeded(uint32_t steps, Session& session) {
       last_array_work_ = std::max<uint64_t>(work, 1);
   if (!whole) most = std::min(most, last_array_work_ + options_.idle_limit);
   if (work > most) return Break{BreakId::CapturedTooMuch};
-  session.set_work_limit(most - steps);
+  session.work().set_limit(most - steps);
   if (work >= next_poll_) {
     next_poll_ = work + kPollEvery;
     interrupted_ = signal_pending();

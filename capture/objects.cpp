@@ -86,7 +86,7 @@ void guard(Executor& x, GuardKind kind, const SourceRef& source, PyObject* objec
 
 // An item that is found costs a third of an instruction, one that is guarded almost as much as one.
 Value* lazy(Executor& x, PyObject* object, SourceRef source) {
-  x.session().spend(8);
+  x.session().work().spend(8);
   Value* v = x.session().make(ValueKind::Lazy);
   v->object = Ref<>::share(object);
   v->source = std::move(source);
@@ -96,9 +96,9 @@ Value* lazy(Executor& x, PyObject* object, SourceRef source) {
 Value* look(Executor& x, Value* v) {
   if (!v || v->kind != ValueKind::Lazy) return v;
   if (v->items.empty()) {
-    x.session().spend(24);
+    x.session().work().spend(24);
     v->items.push_back(wrap(x, v->object.get(), v->source));
-    x.session().learn([v] { v->items.clear(); });
+    x.session().undo().learn([v] { v->items.clear(); });
   }
   return v->items[0];
 }
@@ -295,7 +295,7 @@ Value* wrap_container(Executor& x, PyObject* o, SourceRef source) {
 
 Captured<bool> open(Executor& x, Value* v) {
   if (!v->partial) return true;
-  if (x.session().is_work_limit_exceeded()) return break_at(BreakId::CapturedTooMuch);
+  if (x.session().work().is_limit_exceeded()) return break_at(BreakId::CapturedTooMuch);
   PyObject* o = v->object.get();
   Values items;
   if (v->kind == ValueKind::List) {
@@ -334,12 +334,12 @@ Captured<bool> open(Executor& x, Value* v) {
     }
     guard(x, GuardKind::Keys, v->source, keys.get());
   }
-  x.session().spend(items.size());
+  x.session().work().spend(items.size());
   Values before = v->items;
   v->items = std::move(items);
   v->forget_keys();
   v->partial = false;
-  x.session().learn([v, before = std::move(before)] {
+  x.session().undo().learn([v, before = std::move(before)] {
     v->items = before;
     v->forget_keys();
     v->partial = true;
@@ -365,7 +365,7 @@ Captured<bool> force_items(Executor& x, Value* v, int depth) {
       Value* before = item;
       item = look(x, item);
       const auto at = static_cast<std::size_t>(&item - v->items.data());
-      x.session().learn([v, at, before] { v->items[at] = before; });
+      x.session().undo().learn([v, at, before] { v->items[at] = before; });
     }
     if (item) {
       FRAMEJIT_REQUIRE(force_items(x, item, depth + 1));

@@ -567,8 +567,8 @@ Captured<bool> contains(Executor& x, Value* container, Value* item) {
     case ValueKind::Tuple:
     case ValueKind::List: {
       FRAMEJIT_TRY(items, unpack(x, container));
-      x.session().spend(items.size());
-      std::size_t changes = x.session().changes();
+      x.session().work().spend(items.size());
+      std::size_t changes = x.session().undo().changes();
       for (Value* each : items) {
         FRAMEJIT_TRY(same_item, equal(x, look(x, each), item));
         if (has_changed(x.session(), container, items, changes)) return changed_by_equality();

@@ -63,6 +63,7 @@ Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> 
       }()),
       graph_(std::make_unique<graph::Graph>(std::move(name))),
       builder_(*graph_),
+      measures_(builder_, *graph_, undo_),
       varied_(varied),
       frontends_(std::move(frontends)) {}
 
@@ -108,41 +109,6 @@ Value* Session::integer(const graph::Dim& dim) {
   Value* v = make(ValueKind::Int);
   v->as_int().dim = dim;
   return v;
-}
-
-bool Session::is_open(uint64_t block) const {
-  return block == 0 || std::find(open_.begin(), open_.end(), block) != open_.end();
-}
-
-graph::Dim Session::count_of(graph::ValueId mask) {
-  const auto nodes = static_cast<int64_t>(graph_->value_count());
-  for (std::size_t i = 0; i < counted_.size(); ++i) {
-    if (counted_[i].mask != mask || !is_open(counted_[i].block)) continue;
-    bool same = true;
-    for (int64_t v = counted_[i].at; v < nodes; ++v)
-      for (const graph::ValueId root : graph::written_roots(*graph_, graph::ValueId{static_cast<uint32_t>(v)}))
-        same = same && root != graph_->root(mask);
-    if (same) return counted_[i].count;
-  }
-  const graph::Type type = graph_->type(mask);
-  std::vector<int64_t> axes(type.shape.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  const graph::BuildResult ones = builder_.cast(mask, graph::DType::I64);
-  const graph::BuildResult sum = ones ? builder_.reduce(graph::Op::ReduceSum, *ones, std::move(axes)) : ones;
-  FRAMEJIT_CHECK(sum.has_value(), "the count of a mask");
-  const graph::Dim count = builder_.measure(*sum, type.size());
-  counted_.push_back({mask, count, static_cast<int64_t>(graph_->value_count()), open_.empty() ? 0 : open_.back()});
-  learn([this] { counted_.pop_back(); });
-  return count;
-}
-
-graph::Dim Session::measured(graph::ValueId number, const graph::Dim& most, int64_t hint) {
-  for (const Counted& known : counted_)
-    if (known.mask == number && is_open(known.block)) return known.count;
-  const graph::Dim position = builder_.measure(number, most, hint);
-  counted_.push_back({number, position, static_cast<int64_t>(graph_->value_count()), open_.empty() ? 0 : open_.back()});
-  learn([this] { counted_.pop_back(); });
-  return position;
 }
 
 Value* Session::tuple(std::vector<Value*> items) {
@@ -246,7 +212,7 @@ Captured<bool> Session::check_nodes() {
 void Session::set_writing(graph::ValueId v, Writing writing) {
   if (this->writing(v) == Writing::Foreign) return;
   writing_[v] = writing;
-  learn([this, v] { writing_.erase(v); });
+  undo_.learn([this, v] { writing_.erase(v); });
 }
 
 Writing Session::writing(graph::ValueId v) const {
@@ -264,7 +230,7 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
     return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is no array");
   if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = graph_->root(dst);
-  spend(inputs_.size());
+  work_.spend(inputs_.size());
   // What a run may have to put back is then all of the array.
   constexpr int64_t kSmall = 4096;
   const graph::Type &type = graph_->type(dst), &whole = graph_->type(root);
@@ -287,7 +253,7 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
   guards_[inputs_[i].guard].array.writeable = true;
   inputs_[i].spec.writeable = true;
   written_.push_back(i);
-  learn([this, i] {
+  undo_.learn([this, i] {
     guards_[inputs_[i].guard].array.writeable = false;
     inputs_[i].spec.writeable = false;
     written_.pop_back();
@@ -304,7 +270,7 @@ void Session::set_flag_actions(FlagActions actions) {
   constexpr int kBits[] = {FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW, FE_INVALID};
   const auto before = std::make_shared<FlagActions>(std::exchange(flag_actions_, std::move(actions)));
   const graph::FlagRule rule_before = builder_.flag_rule();
-  record([this, before, rule_before] {
+  undo_.record([this, before, rule_before] {
     flag_actions_ = *before;
     builder_.set_flag_rule(rule_before);
   });
@@ -390,43 +356,21 @@ void Session::sync_dim_guards() {
     add_guard(std::move(g));
   }
   dim_guards_ = recorded.size();
-  learn([this, before] { dim_guards_ = before; });
+  undo_.learn([this, before] { dim_guards_ = before; });
 }
 
 Session::Mark Session::mark() const {
-  return {graph_->mark(), guards_.size(), inputs_.size(), undo_.size(), arena_.size(), overlap_};
-}
-
-bool Session::is_pure(const Mark& m, const std::set<const Value*>& apart) const {
-  return std::all_of(undo_.begin() + static_cast<std::ptrdiff_t>(m.undo), undo_.end(), [&](const Undo& u) {
-    return u.what == Undo::Knowledge ||
-           (u.what == Undo::OneValue && (u.value->number >= m.values || apart.count(u.value) != 0));
-  });
-}
-
-std::set<const Value*> Session::take_back(const Mark& m, const std::set<const Value*>& apart) {
-  std::set<const Value*> changed;
-  for (std::size_t i = undo_.size(); i-- > m.undo;) {
-    if (undo_[i].what != Undo::OneValue || apart.count(undo_[i].value) == 0) continue;
-    undo_[i].revert();
-    undo_[i].revert = [] {};  // done for good
-    changed.insert(undo_[i].value);
-  }
-  return changed;
+  return {graph_->mark(), guards_.size(), inputs_.size(), undo_.changes(), arena_.size(), overlap_};
 }
 
 void Session::share(graph::ValueId v) {
   const graph::ValueId root = graph_->root(v);
   if (!shared_.insert(root).second) return;
-  learn([this, root] { shared_.erase(root); });
+  undo_.learn([this, root] { shared_.erase(root); });
 }
 
 void Session::rollback(const Mark& m) {
-  while (undo_.size() > m.undo) {
-    std::function<void()> revert = std::move(undo_.back().revert);
-    undo_.pop_back();
-    revert();
-  }
+  undo_.roll_back(m.undo);
   for (std::size_t i = m.guards; i < guards_.size(); ++i) {
     const auto [first, last] = guard_index_.equal_range(guard_hash(guards_[i]));
     const auto at = std::find_if(first, last, [i](const auto& entry) { return entry.second == i; });

@@ -14,8 +14,11 @@
 
 #include "capture/break.h"
 #include "capture/guard.h"
+#include "capture/measures.h"
 #include "capture/py/extent.h"
+#include "capture/undo_log.h"
 #include "capture/value.h"
+#include "capture/work_meter.h"
 #include "graph/builder.h"
 
 namespace framejit::capture {
@@ -71,10 +74,7 @@ class Session {
   /// Is the memory that of a Tensor?
   bool is_of_tensor(graph::ValueId id) const;
   Value* integer(const graph::Dim& dim);  // Constant for a known one, an array for what is measured
-  /// How many elements of a mask are true, as a dimension that the graph measures.
-  graph::Dim count_of(graph::ValueId mask);
-  /// What a 0-d i64 is when the graph runs, as a dimension: between 0 and `most`. `hint`: to decide by.
-  graph::Dim measured(graph::ValueId number, const graph::Dim& most, int64_t hint);
+  Measures& measures() { return measures_; }
   Value* tuple(std::vector<Value*> items);
 
   /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.
@@ -102,26 +102,21 @@ class Session {
   /// Gives them their texts.
   void show_dim_guards();
 
-  /// The caller has made a change that others may see; `revert` runs if the transaction is taken back.
-  void record(std::function<void()> revert) { undo_.push_back({std::move(revert), Undo::World, nullptr}); }
-  /// The same of a change to a Value and to nothing else.
-  void record(const Value* changed, std::function<void()> revert) {
-    undo_.push_back({std::move(revert), Undo::OneValue, changed});
-  }
-  /// Something was found out, under guards that hold on any path: no change.
-  void learn(std::function<void()> revert) { undo_.push_back({std::move(revert), Undo::Knowledge, nullptr}); }
+  UndoLog& undo() { return undo_; }
+  WorkMeter& work() { return work_; }
+  const WorkMeter& work() const { return work_; }
 
   /// Values through which no gradient goes.
   const std::vector<graph::ValueId>& stops() const { return stops_; }
   void add_stop(graph::ValueId id) {
     stops_.push_back(id);
-    learn([this] { stops_.pop_back(); });
+    undo_.learn([this] { stops_.pop_back(); });
   }
 
   /// What comes from here on is differentiated: it has no loops that go by array values.
   void add_tape() {
     ++tapes_;
-    learn([this] { --tapes_; });
+    undo_.learn([this] { --tapes_; });
   }
   bool has_tape() const { return tapes_ > 0; }
 
@@ -129,19 +124,9 @@ class Session {
   bool has_flag_actions() const { return static_cast<bool>(builder_.flag_rule()); }
   void set_flag_actions(FlagActions actions);
 
-  /// How many changes were recorded so far.
-  std::size_t changes() const { return undo_.size(); }
   /// Is something guarded that only a long chain of objects leads to? Guards, texts and fetches are as long as the
   /// chain.
   bool is_too_deep() const { return too_deep_; }
-
-  /// Counts the items that an instruction went through: some look at or copy a whole container.
-  void spend(std::size_t items) { spent_ += items; }
-  /// The work of all that was counted, in instructions.
-  uint64_t work() const { return spent_ / 32; }
-  /// A single instruction may open many containers: is it time to give it up?
-  bool is_work_limit_exceeded() const { return work() > work_limit_; }
-  void set_work_limit(uint64_t limit) { work_limit_ = limit; }
 
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
@@ -162,18 +147,18 @@ class Session {
   Mark mark() const;
   void rollback(const Mark& m);
   /// Has nothing changed since the mark but what was made since, and these?
-  bool is_pure(const Mark& m, const std::set<const Value*>& apart = {}) const;
-  /// Takes back what was done to these since the mark, and gives those to which something was done. The rest stays.
-  std::set<const Value*> take_back(const Mark& m, const std::set<const Value*>& apart);
+  bool is_pure(const Mark& m, const std::set<const Value*>& apart = {}) const {
+    return undo_.is_pure(m.undo, m.values, apart);
+  }
 
   // One side of a branch, or the body of a loop: nodes go into its block.
   void open(graph::Block& block) {
     graph_->open(block);
-    open_.push_back(++blocks_);
+    measures_.open();
   }
   void close() {
     graph_->close();
-    open_.pop_back();
+    measures_.close();
   }
   /// Does the type go by a size that was measured since, in a block? Behind the block nobody knows it.
   bool is_measured_since(const Mark& m, const graph::Type& type) const {
@@ -188,6 +173,9 @@ class Session {
   const int64_t serial_;
   std::unique_ptr<graph::Graph> graph_;
   graph::GraphBuilder builder_;
+  UndoLog undo_;
+  Measures measures_;
+  WorkMeter work_;
   const Varied& varied_;
   std::vector<Frontend*> frontends_;
   std::vector<std::unique_ptr<Value>> arena_;
@@ -204,28 +192,10 @@ class Session {
   bool overlap_ = false;                        // an input read after a write shares its memory
   std::size_t dim_guards_ = 0;                  // how many of the ShapeEnv's guards are in guards_
   std::vector<graph::ValueId> stops_;
-  struct Undo {
-    std::function<void()> revert;
-    enum What : uint8_t { World, OneValue, Knowledge } what;
-    const Value* value;
-  };
-  std::vector<Undo> undo_;
-  std::set<graph::ValueId> shared_;  // roots
-  struct Counted {
-    graph::ValueId mask;
-    graph::Dim count;
-    int64_t at;  // how many graph values there were
-    uint64_t block;
-  };
-  bool is_open(uint64_t block) const;
-  std::vector<Counted> counted_;
-  uint64_t blocks_ = 0;                        // that have been opened so far: their numbers
-  std::vector<uint64_t> open_;                 // the numbers of those that are
+  std::set<graph::ValueId> shared_;            // roots
   std::map<graph::ValueId, Writing> writing_;  // of those that are not simply allowed
   int tapes_ = 0;
   uint32_t location_ = 0;
-  uint64_t spent_ = 0;
-  uint64_t work_limit_ = UINT64_MAX;  // of the instruction that is executed
   bool too_deep_ = false;
   bool o1_ = false;
   FlagActions flag_actions_;

@@ -52,7 +52,7 @@ Captured<bool> open_set(Executor& x, Value* set) {
   if (!items) return unknown("a set");
   guard(x, GuardKind::Elements, set->source, items.get());
   set->partial = false;
-  x.session().learn([set] { set->partial = true; });
+  x.session().undo().learn([set] { set->partial = true; });
   return true;
 }
 
@@ -106,7 +106,7 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
   Value* number = x.session().integer(graph::Dim(static_cast<int64_t>(how)));
   set->items.push_back(number);
   set->items.push_back(x.session().constant(operand));
-  x.session().record(set, [set] {
+  x.session().undo().record(set, [set] {
     set->items.resize(set->items.size() - 2);
     if (!set->source) set->object = {};
   });

@@ -89,7 +89,7 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
     before.emplace_back(v, graph.node(v).flag_rule);
     if (graph::may_set_flags(graph, v)) graph.node(v).flag_rule = graph::FlagRule::drop();
   }
-  session.learn([&graph, before] {
+  session.undo().learn([&graph, before] {
     for (const auto& [v, rule] : before) graph.node(v).flag_rule = rule;
   });
   std::vector<Value*> items;

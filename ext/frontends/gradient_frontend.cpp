@@ -168,7 +168,7 @@ class GradientFrontend final : public FunctionFrontend {
     session.set_location(location);
     if (!made) return break_at(BreakId::NoGradient, made.error().why);
     if (!made->inserted.empty())
-      session.record([&graph = session.graph(), inserted = made->inserted] {
+      session.undo().record([&graph = session.graph(), inserted = made->inserted] {
         std::vector<ValueId>& nodes = graph.body().nodes;
         std::erase_if(nodes,
                       [&](ValueId v) { return std::find(inserted.begin(), inserted.end(), v) != inserted.end(); });

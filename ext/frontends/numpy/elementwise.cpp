@@ -146,7 +146,7 @@ Captured<Value*> nonzero(Session& session, Value* given) {
     FRAMEJIT_TRY(differs, built(builder.elementwise(Op::NotEqual, operands)));
     mask = differs;
   }
-  const ValueId places = builder.nonzero(mask, session.count_of(mask));
+  const ValueId places = builder.nonzero(mask, session.measures().count_of(mask));
   std::vector<Value*> columns;
   for (int a = 0; a < type.rank(); ++a) columns.push_back(session.array(builder.select(places, 1, a), Wrap::NdArray));
   return session.tuple(std::move(columns));

@@ -87,7 +87,7 @@ Captured<SliceParts> constant_slice(Session& session, PyObject* object) {
 Captured<Dim> measured(Session& session, Value* number, const Dim& most, bool near) {
   FRAMEJIT_TRY(id, cast(session, number->id(), DType::I64));
   const int64_t hint = session.graph().shapes().hint(most);
-  return session.measured(id, most, std::max<int64_t>(near ? hint - hint / 4 : hint / 4, 1));
+  return session.measures().value_of(id, most, std::max<int64_t>(near ? hint - hint / 4 : hint / 4, 1));
 }
 
 Captured<IndexPart> index_part(Session& session, Value* key) {
@@ -264,7 +264,7 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
   // NumPy gives the axes behind the mask's the order that they have in the array.
   if (masked.rank() < type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
     return break_at(BreakId::UnsupportedArgument, "a mask for some axes of an array that is not contiguous");
-  return built(session.builder().compress(mask, array, session.count_of(mask)));
+  return built(session.builder().compress(mask, array, session.measures().count_of(mask)));
 }
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key) {
@@ -329,7 +329,7 @@ Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, co
     if (!session.graph().shapes().equal(given.shape[static_cast<std::size_t>(i) + 1],
                                         array.shape[static_cast<std::size_t>(rank + i)]))
       return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
-  if (!session.graph().shapes().fits(session.count_of(mask), given.shape[0]))
+  if (!session.graph().shapes().fits(session.measures().count_of(mask), given.shape[0]))
     return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
   return session.builder().expand(mask, values);
 }
