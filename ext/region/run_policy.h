@@ -1,12 +1,11 @@
 // Does an entry run, or the bytecode? What earlier runs came to decides, and, where both are compared, their times.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <string>
+#include <utility>
 
-#include "ext/region/comparison.h"
+#include "ext/region/entry_comparison.h"
 
 namespace framejit::ext::region {
 
@@ -22,10 +21,7 @@ class RunPolicy {
     least_bytecode_ = least_bytecode;
   }
   /// Some runs are the bytecode's, to compare. `warm_up`: what comes before.
-  void compare(Comparison::WarmUp warm_up) {
-    compared_from_ = kComparedFrom;
-    warm_up_ = warm_up;
-  }
+  void compare(Comparison::WarmUp warm_up) { comparison_.start(warm_up); }
   /// The interpreter is faster, whatever the runs come to.
   void set_unprofitable(const char* why) { unprofitable_ = why; }
 
@@ -36,17 +32,11 @@ class RunPolicy {
 
   /// Is this run the bytecode's because of what earlier ones came to? `varies`: in its sizes.
   bool rests(bool varies);
-  bool is_comparing() const { return hits_ >= compared_from_; }
-  /// A run that may be compared, on arrays of this size class: is it the compiled code's?
-  bool takes_turn(int size_class);
-  /// Whether the next run may be compared with the bytecode. Call it before the run; sampled() tells after the run if
-  /// it was.
-  bool is_compared() {
-    sampled_ = nullptr;
-    return hits_ + 1 >= compared_from_;
-  }
-  /// The comparison whose turn it was. Where it was the bytecode's, the run was declined.
-  Comparison* sampled() const { return sampled_; }
+  bool is_comparing() const { return comparison_.is_on(hits_); }
+  /// See EntryComparison.
+  bool takes_turn(int size_class) { return comparison_.takes_turn(hits_, size_class, least_bytecode_); }
+  bool is_compared() { return comparison_.is_next(hits_); }
+  Comparison* sampled() const { return comparison_.sampled(); }
   /// A comparison has got another time.
   void judge();
 
@@ -71,8 +61,6 @@ class RunPolicy {
  private:
   static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
   static constexpr const char* kSlower = "it was measured to be slower than plain Python";
-  static constexpr int kComparedFrom = 3, kMostCompared = 1024;  // runs
-  static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
   static constexpr int kManyLosses = 64;  // runs in a row that the bytecode had because it is faster: then of others
   static constexpr int kLookEvery = 16;   // one in so many is looked at
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
@@ -81,15 +69,11 @@ class RunPolicy {
 
   // What each run looks at comes first.
   int64_t hits_ = 0;
-  int64_t compared_from_ = INT64_MAX;  // of hits
-  Comparison* sampled_ = nullptr;
   const char* unprofitable_ = nullptr;
   double least_bytecode_ = 0;
-  int streak_ = 0, rest_ = 0, losses_ = 0;
-  const char* why_ = "";                   // runs came to nothing, the last time
-  int64_t reopened_at_ = INT64_MAX;        // of hits
-  std::map<int, Comparison> comparisons_;  // by the size of the work
-  Comparison::WarmUp warm_up_ = Comparison::kRounds;
+  int streak_ = 0, rest_ = 0;
+  EntryComparison comparison_;
+  const char* why_ = "";  // runs came to nothing, the last time
   std::string function_;
 };
 
