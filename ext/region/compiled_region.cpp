@@ -194,6 +194,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   auto materializer = Materializer::make(*region_, *guards_, *compiled_.plan);
   if (!materializer) return materializer.error();
   materializer_ = std::move(*materializer);
+  effects_.emplace(*region_);
   finalizer_check_.emplace(*region_, *guards_);
 
   if (region_->loop) {
@@ -301,8 +302,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   runtime::RunResult run;
   of.others_ran = compiled_.library_calls > 0;
   std::function<bool()> still;
-  if (of.others_ran && writes_params_ && materializer_->has_effects())
-    still = [&] { return still_fits(*w.matched, in_frame); };
+  if (of.others_ran && writes_params_ && effects_->any()) still = [&] { return still_fits(*w.matched, in_frame); };
   std::optional<arrays::ScopedErrState> quiet;  // what the library's functions would raise for
   if (options_.ignore_fp_flags && compiled_.library_calls) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
@@ -378,7 +378,7 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
     return Outcome::Declined;
   s.clear_owned();
   Run run(*materializer_, s.workspace);
-  const bool effects = materializer_->has_effects();
+  const bool effects = effects_->any();
   if (effects) run.trash.reserve(region_->effects.size());
   if (!materializer_->prepare(s.workspace)) {
     PyErr_Clear();
@@ -389,8 +389,8 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
   if (effects && run.others_ran && !writes_params_ && !still_fits(s.matched, in_frame)) [[unlikely]]
     return Outcome::Declined;
   const std::size_t kept = run.trash.size();
-  if (!materializer_->finish(s.workspace) || (effects && !materializer_->commit(s.workspace, run.trash))) [[unlikely]] {
-    if (!writes_params_ && materializer_->take_back(s.workspace, run.trash, kept)) {
+  if (!materializer_->finish(s.workspace) || (effects && !effects_->commit(s.workspace, run.trash))) [[unlikely]] {
+    if (!writes_params_ && effects_->take_back(s.workspace, run.trash, kept)) {
       PyErr_Clear();
       return Outcome::Declined;
     }

@@ -13,6 +13,7 @@
 #include "ext/region/comparison.h"
 #include "ext/region/compile.h"
 #include "ext/region/compiled_loop.h"
+#include "ext/region/effects.h"
 #include "ext/region/finalizers.h"
 #include "ext/region/flag_warnings.h"
 #include "ext/region/materialize.h"
@@ -119,6 +120,7 @@ class Entry {
   CompileOptions options_;
   std::unique_ptr<guards::GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
+  std::optional<Effects> effects_;
   std::optional<FinalizerCheck> finalizer_check_;
   std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
   std::optional<References> references_;
