@@ -78,14 +78,14 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
       .put("kernels", kernels.get())
       .put("program", codegen::listing(entry.plan().program()))
       .put("steps", static_cast<int64_t>(entry.plan().program().steps.size()))
-      .put("library_calls", entry.compiled().library_calls)
+      .put("library_calls", entry.runner().compiled().library_calls)
       .put("instructions", static_cast<int64_t>(region.instructions))
       .put("hits", entry.policy().hits())
       .put("demoted", *entry.policy().why_given_up() ? entry.policy().why_given_up() : why_given_up)
       .put("code_bytes", entry.code_bytes())
       .put("capture_ns", entry.capture_ns)
-      .put("passes_ns", entry.compiled().passes_ns)
-      .put("codegen_ns", entry.compiled().codegen_ns);
+      .put("passes_ns", entry.runner().compiled().passes_ns)
+      .put("codegen_ns", entry.runner().compiled().codegen_ns);
   return r.take();
 }
 
@@ -120,7 +120,8 @@ PyObject* function_graphs(PyObject* self, PyObject*) {
 PyObject* function_asm(PyObject* self, PyObject*) {
   try {
     std::string all;
-    for (const auto& [entry, site] : state_of(self).entries()) all += listing(*entry->region().graph, entry->options());
+    for (const auto& [entry, site] : state_of(self).entries())
+      all += listing(*entry->region().graph, entry->runner().options());
     return text(all).release();
   } catch (const std::exception& error) {
     return PyErr_Format(PyExc_RuntimeError, "framejit: %s", error.what());

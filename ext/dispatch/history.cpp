@@ -100,8 +100,8 @@ void announce(const region::Entry& entry, PyCodeObject* code, int line, int64_t 
     emit(Channel::Perf, std::move(record()
                                       .put("what", std::string("compiled"))
                                       .put("capture_ns", entry.capture_ns)
-                                      .put("passes_ns", entry.compiled().passes_ns)
-                                      .put("codegen_ns", entry.compiled().codegen_ns)
+                                      .put("passes_ns", entry.runner().compiled().passes_ns)
+                                      .put("codegen_ns", entry.runner().compiled().codegen_ns)
                                       .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))));
   }
 }

@@ -21,6 +21,7 @@
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
 #include "ext/region/profitability.h"
+#include "ext/region/truth.h"
 #include "graph/support/clock.h"
 #include "graph/support/interrupt.h"
 #include "runtime/trace.h"
@@ -76,7 +77,7 @@ bool CodeState::may_compile(CompileSite& place, const guards::LiveSlots& live) {
       : last ? last->explain(live)
              : GuardFailure{"what the entry was made for is alive", "true", "false", 0, {}, {}};
   if (!failure && other_way)
-    failure = GuardFailure{"a branch goes as it was recorded", "true", "false", last->other_way(), {}, {}};
+    failure = GuardFailure{"a branch goes as it was recorded", "true", "false", last->runner().other_way(), {}, {}};
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   if (followed_from_ == 0)     // or sizes that go down from call to call
     for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
@@ -227,7 +228,7 @@ capture::CaptureRequest CodeState::capture_request(CompileSite& place, uint32_t 
       once.o1 = settings_.o1;
       once.o2 = settings_.o2;
       once.ignore_fp_flags = true;
-      return Entry::truth(std::move(region), once, frame, local_count);
+      return region::truth(std::move(region), once, frame, local_count);
     };
   }
   return request;

@@ -7,6 +7,7 @@
 #include "capture/py/repr.h"
 #include "capture/python_names.h"
 #include "ext/dispatch/loop_sites.h"
+#include "ext/region/prediction.h"
 
 namespace framejit::ext::dispatch {
 
@@ -53,7 +54,7 @@ void Predictions::predict(region::Entry& entry, const FrameView& frame) {
   // The stores of a compiled loop cannot be undone.
   if (entry.loop() || is_passed_before_exit(entry.region())) return;
   Ref<> prediction;
-  if (entry.predict(frame, prediction) == region::Outcome::Done)
+  if (region::predict(entry, frame, prediction) == region::Outcome::Done)
     pending_[frame.locals] = {std::move(prediction), entry.region().exit};
 }
 
