@@ -101,10 +101,10 @@ void CalleeRegistry::add(PyCodeObject* code, const std::shared_ptr<CodeState>& o
     if (!capture::mark_code(code, hung, true)) return;
     reached()[code] = hung;
   }
-  if (hung->knows(owner->function_id())) return;
+  if (hung->knows(owner->function_id)) return;
   std::erase_if(all_, [](const Callee& callee) { return callee.code.expired(); });
   auto compiled = make_marked_code(code, owner->settings(), owner);
-  hung->add(owner->function_id(), compiled);
+  hung->add(owner->function_id, compiled);
   all_.push_back({hung, std::move(compiled)});
 }
 

@@ -58,7 +58,7 @@ bool DirectFunction::calls_marked() {
 }
 
 void DirectFunction::prepare(FunctionObject* f) {
-  if (std::exchange(tried_, true) || f->state->gain() || f->state->settings().stress.splices()) return;
+  if (std::exchange(tried_, true) || f->state->gain || f->state->settings().stress.splices()) return;
   auto* code = reinterpret_cast<PyCodeObject*>(f->function->func_code);
   PyObject* globals = f->function->func_globals;
   if (!PyDict_CheckExact(globals) || (code->co_flags & kGeneratorFlags)) return;

@@ -9,9 +9,11 @@
 #include "capture/hook.h"
 #include "capture/py/c_stack.h"
 #include "capture/python_names.h"
+#include "ext/dispatch/bytecode_calls.h"
 #include "ext/dispatch/diagnostics.h"
 #include "ext/dispatch/function_report.h"
 #include "ext/dispatch/gain.h"
+#include "ext/dispatch/whole_calls.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"
@@ -73,7 +75,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   SplicedFunction old = std::move(f->spliced);
   std::shared_ptr<CodeState> old_state = std::exchange(
       f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
-  if (old_state->gain()) f->state->measure();
+  if (old_state->gain) f->state->measure();
   old_state->retire();
 }
 
@@ -86,7 +88,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
   if (state->wants_capture()) {
     PyObject* result = nullptr;
-    switch (state->capture_whole(f->function, slots, result)) {
+    switch (capture_whole(*state, f->function, slots, result)) {
       case Outcome::Done: ++module::stats.frames_captured; return result;
       case Outcome::Error: return nullptr;
       case Outcome::Miss:
@@ -97,22 +99,22 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   PyFunctionObject* spliced = f->spliced.get(state, f->function);
   const bool callees = state->has_callees();
   if (!spliced && !callees) {
-    state->note_idle();
+    note_idle(*state);
     f->direct.prepare(f);
     return call_direct(f, args, nargsf, kwnames);
   }
-  const Side side = state->begin_call(slots);
+  const Side side = begin_call(*state, slots);
   const EndOfCall end{state.get()};
   if (side == Side::Bytecode) {
-    if (*state->why_given_up()) f->direct.prepare(f);
+    if (*state->comparison.why_given_up()) f->direct.prepare(f);
     return call_direct(f, args, nargsf, kwnames);
   }
-  const capture::ActiveFunctionScope scope(state->function_id());
+  const capture::ActiveFunctionScope scope(state->function_id);
   if (callees) capture::ActiveFunctionScope::request_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
   const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(spliced);
   PyObject* result = PyObject_Vectorcall(reinterpret_cast<PyObject*>(spliced), args, nargsf, kwnames);
-  if (Ref<> error = state->take_pending_error()) [[unlikely]] {
+  if (Ref<> error = std::move(state->pending_error)) [[unlikely]] {
     Py_XDECREF(result);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
     return nullptr;
@@ -124,7 +126,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
 [[gnu::noinline]] PyObject* call_in_turn(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
                                          PyObject* kwnames) {
   const std::shared_ptr<CodeState> state = f->state;
-  if (!state->begin_declined()) return call_original(f, args, nargsf, kwnames);
+  if (!begin_declined(*state)) return call_original(f, args, nargsf, kwnames);
   const EndOfCall end{state.get()};
   return call_original(f, args, nargsf, kwnames);
 }
@@ -134,13 +136,13 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
                             std::size_t nargsf, PyObject* kwnames) {
   PyObject* result = nullptr;
   const guards::LiveSlots live{slots, slot_count, nullptr, 0, reinterpret_cast<PyObject*>(f->function)};
-  switch (f->state->call(live, result)) {
+  switch (call_whole(*f->state, live, result)) {
     case Outcome::Done: ++module::stats.frames_captured; return result;
     case Outcome::Miss: return call_missed(f, slots, args, nargsf, kwnames);
     case Outcome::OtherWay:
     case Outcome::Declined:
-      return f->state->has_declined() ? call_in_turn(f, args, nargsf, kwnames)
-                                      : call_original(f, args, nargsf, kwnames);
+      return f->state->comparison.has_declined() ? call_in_turn(f, args, nargsf, kwnames)
+                                                 : call_original(f, args, nargsf, kwnames);
     case Outcome::Error: break;
   }
   return nullptr;
@@ -176,7 +178,7 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   ++module::stats.frames_marked;
-  if (f->state->passes_by()) {
+  if (f->state->comparison.passes_by()) {
     if (f->direct.is_there()) return call_direct(f, args, nargsf, kwnames);
     return call_original(f, args, nargsf, kwnames);
   }
@@ -199,10 +201,10 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
 PyObject* vectorcall_measured(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   const std::shared_ptr<CodeState> state = f->state;
-  if (module::bytecode_only() || is_disabled(state->code()) || module::force_compiled || !state->gain())
+  if (module::bytecode_only() || is_disabled(state->code()) || module::force_compiled || !state->gain)
     return vectorcall(self, args, nargsf, kwnames);
   const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-  const MeasuredCall call(*state->gain(), args, static_cast<int>(count));
+  const MeasuredCall call(*state->gain, args, static_cast<int>(count));
   if (call.side() == Side::Compiled) return vectorcall(self, args, nargsf, kwnames);
   ++module::stats.frames_marked;
   return call_original(f, args, nargsf, kwnames);
@@ -234,7 +236,7 @@ PyObject* function_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   f->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
   new (&f->state) std::shared_ptr<CodeState>(
       std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), parsed));
-  if (f->state->gain()) f->vectorcall = vectorcall_measured;
+  if (f->state->gain) f->vectorcall = vectorcall_measured;
   new (&f->spliced) SplicedFunction();
   new (&f->direct) DirectFunction();
   for (PyObject*& slot : f->direct_slots) slot = self.get();
@@ -323,8 +325,8 @@ PyObject* function_precompile(PyObject* self, PyObject* specs) {
   const std::shared_ptr<CodeState> state = f->state;
   if (is_disabled(state->code())) Py_RETURN_NONE;
   try {
-    if (state->wants_capture() && !state->precompile_whole(f->function, slots.data())) return nullptr;
-    if (f->spliced.get(state, f->function)) state->precompile_start(f->function, slots.data());
+    if (state->wants_capture() && !precompile_whole(*state, f->function, slots.data())) return nullptr;
+    if (f->spliced.get(state, f->function)) precompile_start(*state, f->function, slots.data());
   } catch (const std::exception& error) {
     if (internal_error("precompile", error.what())) return nullptr;
   }
@@ -406,7 +408,7 @@ PyObject* unwrap_function(PyObject* callable) {
 // Spliced code.
 
 void SplicedFunction::reset() {
-  if (state) state->forget_spliced();
+  if (state) state->entries.sites.forget();
   function.reset();
   code.reset();
   state.reset();

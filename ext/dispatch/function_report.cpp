@@ -1,8 +1,10 @@
 #include "ext/dispatch/function_report.h"
 
 #include "codegen/lower.h"
+#include "ext/dispatch/callees.h"
 #include "ext/dispatch/function.h"
 #include "ext/dispatch/gain.h"
+#include "ext/dispatch/whole_calls.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/events.h"
 
@@ -24,7 +26,7 @@ template <class F>
 PyObject* list_of_entries(PyObject* self, F&& make) {
   Ref<> list = Ref<>::steal(PyList_New(0));
   bool ok = static_cast<bool>(list);
-  for (const auto& [entry, site] : state_of(self).entries()) {
+  for (const auto& [entry, site] : state_of(self).entries.all()) {
     Ref<> item = ok ? make(*entry, site) : Ref<>();
     ok = ok && item && PyList_Append(list.get(), item.get()) == 0;
   }
@@ -113,14 +115,14 @@ PyObject* function_cache_clear(PyObject* self, PyObject*) {
 
 PyObject* function_graphs(PyObject* self, PyObject*) {
   std::string all;
-  for (const auto& [entry, site] : state_of(self).entries()) all += (all.empty() ? "" : "\n") + entry->graph_text();
+  for (const auto& [entry, site] : state_of(self).entries.all()) all += (all.empty() ? "" : "\n") + entry->graph_text();
   return text(all).release();
 }
 
 PyObject* function_asm(PyObject* self, PyObject*) {
   try {
     std::string all;
-    for (const auto& [entry, site] : state_of(self).entries())
+    for (const auto& [entry, site] : state_of(self).entries.all())
       all += listing(*entry->region().graph, entry->runner().options());
     return text(all).release();
   } catch (const std::exception& error) {
@@ -136,12 +138,11 @@ Ref<> report_of_one(CodeState& state) {
   Ref<> recompiles = Ref<>::steal(PyList_New(0));
   if (!entries || !breaks || !recompiles) return {};
   bool ok = true;
-  for (const auto& [entry, site] : state.entries())
-    ok = ok && PyList_Append(entries.get(), entry_record(*entry, site, state.why_given_up()).get()) == 0;
-  for (const capture::Break& b : state.history().breaks())
+  for (const auto& [entry, site] : state.entries.all())
+    ok = ok && PyList_Append(entries.get(), entry_record(*entry, site, state.comparison.why_given_up()).get()) == 0;
+  for (const capture::Break& b : state.history.breaks())
     ok = ok && PyList_Append(breaks.get(), module::break_record(b).get()) == 0;
-  for (const Ref<>& record : state.history().recompiles())
-    ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
+  for (const Ref<>& record : state.history.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
   if (!ok) return {};
   Record r;
   r.put("function", reinterpret_cast<PyObject*>(state.code()->co_qualname))
@@ -150,12 +151,13 @@ Ref<> report_of_one(CodeState& state) {
       .put("entries", entries.get())
       .put("breaks", breaks.get())
       .put("recompiles", recompiles.get())
-      .put("spliced", state.spliced() ? Py_True : Py_False)
-      .put("sites", static_cast<int64_t>(state.spliced() ? state.spliced()->sites().size() : 0))
-      .put("dormant_sites", static_cast<int64_t>(state.dormant_count()))
-      .put("compile_ns", state.compile_time());
-  if (state.gain()) r.put("gain", state.gain()->record().get());
-  if (state.spliced()) r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.spliced()->code())).get());
+      .put("spliced", state.entries.sites.code() ? Py_True : Py_False)
+      .put("sites", static_cast<int64_t>(state.entries.sites.code() ? state.entries.sites.code()->sites().size() : 0))
+      .put("dormant_sites", static_cast<int64_t>(state.entries.sites.dormant_count()))
+      .put("compile_ns", state.budget.spent());
+  if (state.gain) r.put("gain", state.gain->record().get());
+  if (state.entries.sites.code())
+    r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.entries.sites.code()->code())).get());
   return r.take();
 }
 
@@ -165,7 +167,7 @@ PyObject* report_of(CodeState& state) {
   Ref<> own = report_of_one(state);
   Ref<> callees = Ref<>::steal(PyList_New(0));
   bool ok = own && callees;
-  for (CodeState* callee : state.callees()) {
+  for (CodeState* callee : state.callees ? state.callees->states() : std::vector<CodeState*>{}) {
     const Ref<> one = ok ? report_of_one(*callee) : Ref<>();
     ok = one && PyList_Append(callees.get(), one.get()) == 0;
   }
@@ -183,7 +185,7 @@ PyObject* function_time_kernels(PyObject* self, PyObject* args) {
   if (count != module::argument_slots(state.code())) Py_RETURN_NONE;
   auto* function = reinterpret_cast<PyObject*>(reinterpret_cast<FunctionObject*>(self)->function);
   const guards::LiveSlots live{&PyTuple_GET_ITEM(args, 1), static_cast<int>(count), nullptr, 0, function};
-  const std::shared_ptr<Entry> entry = state.entry_of_call(live);
+  const std::shared_ptr<Entry> entry = entry_of_call(state, live);
   const int64_t nanoseconds = entry ? entry->time_kernels(live, runs) : -1;
   return nanoseconds < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(nanoseconds);
 }

@@ -180,7 +180,7 @@ void MeasuredCall::end() {
 
 bool MeasuredCall::runs_region(CodeState& state, uint32_t site, capture::py::Slots locals) {
   MeasuredCall* call = innermost;
-  while (call && &call->gain_ != state.gain()) call = call->outer_;
+  while (call && &call->gain_ != state.gain.get()) call = call->outer_;
   if (!call || call->was_sampled_ || call->gain_.why_never_sampled_) return true;
   return call->visit(state, site, locals);
 }

@@ -4,10 +4,12 @@
 #include <unordered_map>
 
 #include "capture/py/interpreter.h"
+#include "ext/dispatch/bytecode_calls.h"
 #include "ext/dispatch/code_state.h"
 #include "ext/dispatch/diagnostics.h"
 #include "ext/dispatch/function_report.h"
 #include "ext/dispatch/gain.h"
+#include "ext/dispatch/whole_calls.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"
@@ -32,13 +34,13 @@ class CompiledFrames final : public MarkedCode, public std::enable_shared_from_t
   CompiledFrames(PyCodeObject* code, const JitSettings& settings, std::weak_ptr<CodeState> owner)
       : state_(std::make_shared<CodeState>(code, settings, capture::CodeView::Keep::Contents, std::move(owner))) {}
   ~CompiledFrames() override {
-    state_->forget_spliced();
+    state_->entries.sites.forget();
     const auto at = marked().find(state_->code());
     if (at != marked().end() && at->second.expired()) marked().erase(at);
   }
 
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals, int local_count) override;
-  void leave() override { state_->end_call(); }
+  void leave() override { end_call(*state_); }
   CodeState& state() override { return *state_; }
 
  private:
@@ -54,7 +56,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter(PyFunctionObject* funct
                                                          capture::py::Slots locals, int) {
   ++module::stats.frames_marked;
   if (module::bytecode_only() || module::is_disabled(code)) return {};
-  return state_->gain() ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
+  return state_->gain ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
 }
 
 struct MeasuredFrame final : capture::FrameInterceptor {
@@ -63,7 +65,7 @@ struct MeasuredFrame final : capture::FrameInterceptor {
   std::shared_ptr<FrameInterceptor> told = {};  // at the frame's end, too
 
   MeasuredFrame(const std::shared_ptr<CodeState>& of, capture::py::Slots arguments)
-      : state(of), call(*of->gain(), arguments, module::argument_slots(of->code())) {}
+      : state(of), call(*of->gain, arguments, module::argument_slots(of->code())) {}
   Outcome enter(PyFunctionObject*, PyCodeObject*, capture::py::Slots, int) override { return {}; }
   void leave() override {
     call.end();
@@ -82,7 +84,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_measured(PyFunctionObje
 
 capture::FrameInterceptor::Outcome CompiledFrames::enter_compiled(PyFunctionObject* function, PyCodeObject* code,
                                                                   capture::py::Slots locals) {
-  if (state_->passes_by()) return {};
+  if (state_->comparison.passes_by()) return {};
   try {
     return enter_checked(function, code, locals);
   } catch (const std::exception& error) {
@@ -97,32 +99,33 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObjec
   const guards::LiveSlots live{locals, module::argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
   PyObject* result = nullptr;
   // Functions of one code object may live in several namespaces; entries are for the first that was seen.
-  if (!state_->fits(function)) return {};
-  ext::region::Outcome outcome = state_->call(live, result);
+  if (!fits(*state_, function)) return {};
+  ext::region::Outcome outcome = call_whole(*state_, live, result);
   if (outcome == ext::region::Outcome::Miss && state_->wants_capture())
-    outcome = state_->capture_whole(function, locals, result);
+    outcome = capture_whole(*state_, function, locals, result);
   switch (outcome) {
     case ext::region::Outcome::Done: ++module::stats.frames_captured; return {true, result, nullptr};
     case ext::region::Outcome::Error: return {true, nullptr, nullptr};
     case ext::region::Outcome::OtherWay:
     case ext::region::Outcome::Declined:
-      if (state_->has_declined() && state_->begin_declined()) return {false, nullptr, nullptr, 0, shared_from_this()};
-      if (!state_->needs_splicing() && !state_->spliced()) return {};
+      if (state_->comparison.has_declined() && begin_declined(*state_))
+        return {false, nullptr, nullptr, 0, shared_from_this()};
+      if (!state_->needs_splicing() && !state_->entries.sites.code()) return {};
       break;
     case ext::region::Outcome::Miss: break;
   }
   if (state_->needs_splicing()) {
     spliced_ = state_->splice();
-    if (spliced_ && state_->function_id() && (code->co_flags & kGeneratorFlags))
-      capture::mark_resumed(spliced_->code(), state_->function_id());
+    if (spliced_ && state_->function_id && (code->co_flags & kGeneratorFlags))
+      capture::mark_resumed(spliced_->code(), state_->function_id);
   }
   PyCodeObject* replacement = state_->replacement();
   if (!replacement) {
-    if (!state_->has_callees()) state_->note_idle();
-    return {false, nullptr, nullptr, state_->function_id()};
+    if (!state_->has_callees()) note_idle(*state_);
+    return {false, nullptr, nullptr, state_->function_id};
   }
-  if (state_->begin_call(locals) == region::Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
-  return {false, nullptr, replacement, state_->function_id(), shared_from_this()};
+  if (begin_call(*state_, locals) == region::Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
+  return {false, nullptr, replacement, state_->function_id, shared_from_this()};
 }
 
 }  // namespace

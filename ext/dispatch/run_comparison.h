@@ -38,6 +38,10 @@ class RunComparison {
   std::shared_ptr<region::Entry> end_call(bool o1);
   /// Are the calls left to the interpreter, by their times?
   bool is_given_up() const;
+  /// Why the interpreter runs the calls that would run bytecode in any case; "": it does not.
+  const char* why_given_up() const {
+    return is_given_up() ? "its calls were measured to be slower than plain Python" : "";
+  }
 
   // Runs of entries.
 

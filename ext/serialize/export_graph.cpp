@@ -1,5 +1,6 @@
 // Function._export(*args): the one graph of a call, in the terms of framejit._files._export. Nothing is run.
 #include "ext/dispatch/function.h"
+#include "ext/dispatch/whole_calls.h"
 #include "ext/guards/guard_program_impl.h"
 #include "ext/library_calls/library_call_records.h"
 #include "ext/module/bind_arguments.h"
@@ -154,10 +155,10 @@ PyObject* function_export(PyObject* self, PyObject* args) {
     return PyErr_Format(PyExc_RuntimeError, "For 'export', compilation must not be switched off.");
   const std::shared_ptr<dispatch::CodeState> state = f->state;
   try {
-    if (!state->precompile_whole(f->function, slots.data())) return nullptr;
+    if (!dispatch::precompile_whole(*state, f->function, slots.data())) return nullptr;
     const LiveSlots live{slots.data(), static_cast<int>(slots.size()), nullptr, 0,
                          reinterpret_cast<PyObject*>(f->function)};
-    const std::shared_ptr<region::Entry> entry = state->entry_of_call(live);
+    const std::shared_ptr<region::Entry> entry = dispatch::entry_of_call(*state, live);
     if (!entry) return refuse("the function computes nothing from arrays, or nothing that is compiled");
     return Exporter(*entry, live).run();
   } catch (const std::exception& error) {

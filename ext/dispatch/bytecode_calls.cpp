@@ -1,0 +1,46 @@
+// Whose turn a call is, and what its end says.
+#include "ext/dispatch/bytecode_calls.h"
+
+#include <memory>
+#include <utility>
+
+#include "ext/module/bind_arguments.h"
+#include "ext/module/stats.h"
+#include "ext/region/profitability.h"
+
+namespace framejit::ext::dispatch {
+
+using region::Entry;
+
+void note_idle(CodeState& state) {
+  if (state.compares() && !state.wants_capture() && state.entries.whole.entries.empty()) state.comparison.pass_by(true);
+}
+
+region::Side begin_call(CodeState& state, capture::py::Slots slots) {
+  ++state.depth;
+  state.comparison.count_call();
+  if (state.comparison.is_timing() || !state.compares() || state.is_generator()) return region::Side::Compiled;
+  state.budget.begin_call();
+  return state.comparison.begin_call(slots, module::argument_slots(state.code()));
+}
+
+bool begin_declined(CodeState& state) {
+  if (!state.comparison.begin_declined()) return false;
+  ++state.depth;
+  return true;
+}
+
+void end_call(CodeState& state) {
+  if (std::exchange(state.ran_region, false)) ++module::stats.frames_captured;
+  if (--state.depth > 0) return;
+  state.budget.end_call();
+  if (const std::shared_ptr<Entry> entry = state.comparison.end_call(state.settings().o1)) judge(state, *entry);
+}
+
+void judge(CodeState& state, Entry& entry) {
+  entry.policy().judge();
+  if (entry.policy().is_left() && region::works_on_elements(entry.region()))
+    state.function()->captures.elements_lost = true;
+}
+
+}  // namespace framejit::ext::dispatch
