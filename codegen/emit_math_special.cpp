@@ -7,7 +7,7 @@
 namespace framejit::codegen {
 
 /// over(z) / under(z). In powers of z^2, whose rounding is the same above and below where z is large.
-Vec MathEmitter::ratio(const Vec& z, std::span<const double> over, std::span<const double> under) {
+Vec SpecialMath::ratio(const Vec& z, std::span<const double> over, std::span<const double> under) {
   const Vec square = v.fmul(size, z, z);
   const auto at = [&](std::span<const double> c) {
     return v.fma(size, horner(square, c, 1, 2), z, horner(square, c, 0, 2));
@@ -16,7 +16,7 @@ Vec MathEmitter::ratio(const Vec& z, std::span<const double> over, std::span<con
 }
 
 /// log(x) of a normal number, in float64 wrong by about 1/8 of a unit.
-MathEmitter::DoubleDouble MathEmitter::short_log(const Vec& x) {
+MathTools::DoubleDouble SpecialMath::short_log(const Vec& x) {
   const Parts of = parts(x);
   if (brief) return log_two(of.k, {of.f, v.zero(size)});
   const DoubleDouble near_one = log_in_parts(of.f), all = fast_sum(v.fmul(size, of.k, con(kLn2F64[0])), near_one.high);
@@ -24,7 +24,7 @@ MathEmitter::DoubleDouble MathEmitter::short_log(const Vec& x) {
 }
 
 /// q |sin(pi q)| / pi, at integers anything.
-MathEmitter::SineOfPi MathEmitter::sine_of_pi(const Vec& q) {
+SpecialMath::SineOfPi SpecialMath::sine_of_pi(const Vec& q) {
   const Vec zero = v.zero(size), below = v.fround(size, q, Vasm::kFloor), half = v.fmul(size, below, mem(0.5));
   const Vec distance = v.fabs(size, v.fsub(size, q, v.fround(size, q, Vasm::kNearest))),
             z = v.fmul(size, distance, distance);
@@ -38,7 +38,7 @@ MathEmitter::SineOfPi MathEmitter::sine_of_pi(const Vec& q) {
 }
 
 /// The gamma function from 2^-60 to where it overflows.
-Vec MathEmitter::gamma_above(const Vec& x) {
+Vec SpecialMath::gamma_above(const Vec& x) {
   const Vec half_less = v.fsub(size, x, con(0.5)), minus_one = num(-1.0);
   Split e;
   DoubleDouble power;
@@ -60,7 +60,7 @@ Vec MathEmitter::gamma_above(const Vec& x) {
   return scaled(brief ? v.fmul(size, power.high, factor) : joined(times(power, factor)), e, true);
 }
 
-Vec MathEmitter::gamma(const Vec& x) {
+Vec SpecialMath::gamma(const Vec& x) {
   const double least = 0x1p-60, most = 171.62437695630272, end = brief ? 35.04009841152643 : most;
   const Vec magnitude = v.fabs(size, x), one = num(1.0);
   const Mask odd = beyond(magnitude, least, std::nextafter(most, HUGE_VAL));
@@ -88,7 +88,7 @@ Vec MathEmitter::gamma(const Vec& x) {
 }
 
 /// log(Gamma(x)) of a normal number, up to where it overflows. The parts may overlap.
-MathEmitter::DoubleDouble MathEmitter::log_gamma_above(const Vec& x) {
+MathTools::DoubleDouble SpecialMath::log_gamma_above(const Vec& x) {
   const DoubleDouble logarithm = short_log(x);
   const Mask small = smaller(x, 0.75), large = v.fcmp(size, Cmp::Ge, x, num(3.0));
   // From 3 on Stirling's formula.
@@ -109,7 +109,7 @@ MathEmitter::DoubleDouble MathEmitter::log_gamma_above(const Vec& x) {
           v.select(size, large, low, v.fsub(size, value, v.keep(size, small, logarithm.low)))};
 }
 
-Vec MathEmitter::gammaln(const Vec& x) {
+Vec SpecialMath::gammaln(const Vec& x) {
   const Vec magnitude = v.fabs(size, x), one = num(1.0);
   const Mask odd = beyond(magnitude, 0x1p-1022, std::nextafter(brief ? 4.085003365866873e36 : 2.556348e305, HUGE_VAL));
   const DoubleDouble parts_above = log_gamma_above(v.select(size, odd, one, magnitude));
@@ -121,7 +121,7 @@ Vec MathEmitter::gammaln(const Vec& x) {
     const Vec above = v.select(size, subnormal, of_subnormal, v.select(size, odd, infinity, result));
     const Mask kept = v.mask_or(odd, smaller(magnitude, 0x1p-60));
     // Between its zeros below 0 what counts is the absolute error: nothing is brief there.
-    MathEmitter whole(v, size);
+    SpecialMath whole{MathTools(v, size)};
     const Vec q = v.select(size, kept, num(0.5), magnitude);
     const SineOfPi sine = whole.sine_of_pi(q);
     const DoubleDouble of_q = brief ? whole.log_gamma_above(v.select(size, sine.integer, one, q)) : parts_above;
@@ -136,7 +136,7 @@ Vec MathEmitter::gammaln(const Vec& x) {
 }
 
 /// 1 / (1 + exp(-x)) = exp(x) / (1 + exp(x))
-Vec MathEmitter::expit(const Vec& x) {
+Vec SpecialMath::expit(const Vec& x) {
   const Vec magnitude = v.fabs(size, x), one = num(1.0);
   const Mask rare = at_least(magnitude, f32 ? 87.0 : 708.0), negative = has_sign(x);
   const Vec e = exp_of(v.fneg(size, v.drop(size, rare, magnitude)), nullptr, true);
@@ -151,7 +151,7 @@ Vec MathEmitter::expit(const Vec& x) {
 }
 
 /// |x|, but no more than `bound`. NaN stays.
-Vec MathEmitter::bounded(const Vec& x, double bound) {
+Vec SpecialMath::bounded(const Vec& x, double bound) {
   const uint64_t first = float_bits(size, bound), span = float_bits(size, HUGE_VAL) - first,
                  sign = Vasm::sign_bit(size);
   const Vec magnitude = v.fabs(size, x), distance = v.isub(size, magnitude, v.constant_operand(size, first ^ sign));
@@ -159,7 +159,7 @@ Vec MathEmitter::bounded(const Vec& x, double bound) {
 }
 
 /// The part of the normal distribution beyond x: exp(a b) times a ratio, where a b = -x^2 / 2. In float64 from 0.7 on.
-Vec MathEmitter::normal_tail(const Vec& x, const Vec& a, const Vec& b) {
+Vec SpecialMath::normal_tail(const Vec& x, const Vec& a, const Vec& b) {
   const Vec product = v.fmul(size, a, b), lost = brief ? Vec() : v.fms(size, a, b, product);
   const Vec exponential = exp_of(product, brief ? nullptr : &lost, brief);
   return v.fmul(size, exponential,
@@ -167,7 +167,7 @@ Vec MathEmitter::normal_tail(const Vec& x, const Vec& a, const Vec& b) {
 }
 
 /// Twice the normal distribution beyond sqrt(2) |x|; below 0 two less that. In float64 one less erf(x) up to 1/2.
-Vec MathEmitter::erfc(const Vec& x) {
+Vec SpecialMath::erfc(const Vec& x) {
   const Vec y = bounded(x, brief ? 10.5 : 27.5), tail = normal_tail(v.fmul(size, y, con(M_SQRT2)), v.fneg(size, y), y);
   const Vec far = v.fadd(size, tail, tail), result = v.select(size, has_sign(x), v.fsub(size, num(2.0), far), far);
   if (brief) return result;
@@ -178,7 +178,7 @@ Vec MathEmitter::erfc(const Vec& x) {
 }
 
 /// The distribution function of the normal distribution. In float64 (1 + erf(x / sqrt(2))) / 2 up to sqrt(1/2).
-Vec MathEmitter::ndtr(const Vec& x) {
+Vec SpecialMath::ndtr(const Vec& x) {
   const Vec y = bounded(x, brief ? 15.0 : 39.0), far = normal_tail(y, v.fmul(size, y, con(-0.5)), y);
   const Vec result = v.select(size, has_sign(x), far, v.fsub(size, num(1.0), far));
   if (brief) return result;
@@ -189,7 +189,7 @@ Vec MathEmitter::ndtr(const Vec& x) {
 }
 
 /// log(x / (1 - x))
-Vec MathEmitter::logit(const Vec& x) {
+Vec SpecialMath::logit(const Vec& x) {
   const Vec zero = v.zero(size), one = num(1.0);
   const Mask rare = beyond(x, 0x1p-1022, 1.0);
   const Vec a = v.select(size, rare, num(0.5), x);
@@ -208,7 +208,7 @@ Vec MathEmitter::logit(const Vec& x) {
 }
 
 /// x log(y), or with `plus_one` x log(1 + y); 0 where x is 0 and y a number.
-Vec MathEmitter::xlogy(const Vec& x, const Vec& y, bool plus_one) {
+Vec SpecialMath::xlogy(const Vec& x, const Vec& y, bool plus_one) {
   const Vec zero = v.zero(size), one = num(1.0), size_of_x = v.fabs(size, x);
   const double least = f32 ? 0x1p-126 : 0x1p-1022;
   const Mask odd = plus_one ? v.mask_or(outside(y, 0x1p-60, HUGE_VAL), v.icmp(size, false, Cmp::Ge, y, num(-1.0)))

@@ -1,30 +1,23 @@
-// Vector math of O1 that carries a number in two parts: power, logarithms of sums, inverse hyperbolic functions,
-// arctan2, cbrt. On float64; float32 goes through it and is rounded once, with shorter polynomials (`brief`).
+// Vector math of O1 that carries a number in two parts: power, logarithms of sums, inverse hyperbolic functions, cbrt.
+// On float64; float32 goes through it and is rounded once, with shorter polynomials (`brief`).
 #include "codegen/emit_math.h"
 
 namespace framejit::codegen {
 
 /// a b, where no part of it overflows.
-MathEmitter::DoubleDouble MathEmitter::times(const DoubleDouble& a, const Vec& b) {
+MathTools::DoubleDouble DoubleDoubleMath::times(const DoubleDouble& a, const Vec& b) {
   const Vec high = v.fmul(size, a.high, b);
   return {high, v.fma(size, a.low, b, v.fms(size, a.high, b, high))};
 }
 
-MathEmitter::DoubleDouble MathEmitter::times(const DoubleDouble& a, double high, double low) {
+MathTools::DoubleDouble DoubleDoubleMath::times(const DoubleDouble& a, double high, double low) {
   DoubleDouble product = times(a, num(high));
   product.low = v.fma(size, a.high, con(low), product.low);
   return product;
 }
 
-void MathEmitter::raise_invalid_where(const Mask& any) {
-  const Label none = cc.newLabel();
-  v.branch(any, false, none);
-  v.raise_invalid();
-  cc.bind(none);
-}
-
 /// k log(2) + log(1 + f), the latter as 2 atanh(s) with s = f / (2 + f).
-MathEmitter::DoubleDouble MathEmitter::log_two(const Vec& k, const DoubleDouble& f) {
+MathTools::DoubleDouble DoubleDoubleMath::log_two(const Vec& k, const DoubleDouble& f) {
   const auto ln2 = table(kLn2F32, kLn2F64), series = table(kLogTwoF32, kLogTwoF64);
   const Vec below = v.fadd(size, f.high, con(2.0));
   if (brief) {
@@ -47,27 +40,27 @@ MathEmitter::DoubleDouble MathEmitter::log_two(const Vec& k, const DoubleDouble&
   return fast_sum(all.high, v.fadd(size, v.fadd(size, most.low, all.low), small));
 }
 
-MathEmitter::DoubleDouble MathEmitter::log_of_normal(const Vec& x) {
+MathTools::DoubleDouble DoubleDoubleMath::log_of_normal(const Vec& x) {
   const Parts of = parts(x);
   return log_two(of.k, {of.f, v.zero(size)});
 }
 
 /// log(x), where the parts of x may overlap.
-MathEmitter::DoubleDouble MathEmitter::log_of_sum(const DoubleDouble& x) {
+MathTools::DoubleDouble DoubleDoubleMath::log_of_sum(const DoubleDouble& x) {
   const DoubleDouble number = fast_sum(x.high, x.low);
   const Parts of = parts(number.high);
   return log_two(of.k, {of.f, v.fmul(size, number.low, power_of_two(v.fsub(size, num(magic()), of.k)))});
 }
 
 /// exp(x), x at most half of log(2) in size
-MathEmitter::DoubleDouble MathEmitter::exp_near_zero(const DoubleDouble& x) {
+MathTools::DoubleDouble DoubleDoubleMath::exp_near_zero(const DoubleDouble& x) {
   const DoubleDouble most = fast_sum(num(1.0), x.high);
   const Vec series = v.fma(size, v.fmul(size, x.high, x.high), horner(x.high, table(kExpF32, kExpF64), 0, 1), x.low);
   return {most.high, v.fadd(size, most.low, series)};
 }
 
 /// x = n log(2) + reduced
-MathEmitter::Split MathEmitter::split_two(const DoubleDouble& x, DoubleDouble& reduced) {
+ExpLogMath::Split DoubleDoubleMath::split_two(const DoubleDouble& x, DoubleDouble& reduced) {
   const auto ln2 = table(kLn2F32, kLn2F64);
   Split out;
   out.shifted = v.fma(size, x.high, num(1 / M_LN2), con(magic()));
@@ -76,7 +69,7 @@ MathEmitter::Split MathEmitter::split_two(const DoubleDouble& x, DoubleDouble& r
   return out;
 }
 
-Vec MathEmitter::exp_of_two(const DoubleDouble& x, bool normal) {
+Vec DoubleDoubleMath::exp_of_two(const DoubleDouble& x, bool normal) {
   if (brief) return exp_of(x.high, nullptr, normal);
   DoubleDouble reduced;
   const Split e = split_two(x, reduced);
@@ -84,7 +77,7 @@ Vec MathEmitter::exp_of_two(const DoubleDouble& x, bool normal) {
 }
 
 /// |x|^y = exp(y log|x|); the sign, where x has one, afterwards.
-Vec MathEmitter::power(const Vec& x, const Vec& y) {
+Vec DoubleDoubleMath::power(const Vec& x, const Vec& y) {
   const Vec magnitude = v.fabs(size, x), one = num(1.0);
   const Mask odd = v.mask_or(outside(x, 0x1p-1022, HUGE_VAL), at_least(v.fabs(size, y), 0x1p65));
   const DoubleDouble exponent = times(log_of_normal(v.select(size, odd, one, magnitude)), v.select(size, odd, one, y));
@@ -99,7 +92,7 @@ Vec MathEmitter::power(const Vec& x, const Vec& y) {
 }
 
 /// x^y for any x >= 0, NaN and any y; `given`: x with its sign.
-Vec MathEmitter::power_slowly(const Vec& x, const Vec& y, const Vec& given) {
+Vec DoubleDoubleMath::power_slowly(const Vec& x, const Vec& y, const Vec& given) {
   const Vec one = num(1.0), zero = v.zero(size), infinity = num(HUGE_VAL), huge = num(0x1p65);
   const Mask pole = v.fcmp(size, Cmp::Eq, x, zero), endless = not_finite(y);
   const Mask special = v.mask_or(v.mask_or(pole, endless), not_finite(x));
@@ -132,7 +125,7 @@ Vec MathEmitter::power_slowly(const Vec& x, const Vec& y, const Vec& given) {
 }
 
 /// The power of an x with a sign: that of odd y has it, and there is none where y is no integer.
-Vec MathEmitter::signed_power(const Vec& x, const Vec& y, const Vec& magnitude) {
+Vec DoubleDoubleMath::signed_power(const Vec& x, const Vec& y, const Vec& magnitude) {
   const Vec half = v.fmul(size, y, mem(0.5));
   const Mask whole = v.fcmp(size, Cmp::Eq, v.fround(size, y, Vasm::kTrunc), y);
   const Mask even = v.fcmp(size, Cmp::Eq, v.fround(size, half, Vasm::kTrunc), half);
@@ -143,53 +136,8 @@ Vec MathEmitter::signed_power(const Vec& x, const Vec& y, const Vec& magnitude) 
   return v.select(size, none, v.splat(size, 0x7ff8000000000000u), turned);
 }
 
-/// The angle of (x, y), both finite and not negative, one of them not 0; `left`: where x had a sign.
-Vec MathEmitter::angle(const Vec& y, const Vec& x, const Mask& left) {
-  // a = y / x up to 1/2; pi/4 and a = (y - x) / (y + x) up to sqrt(2) + 1; beyond, pi/2 and a = -x / y
-  const auto half_pi = table(kPiOver2F32, kPiOver2F64);
-  const Mask middle = v.fcmp(size, Cmp::Gt, v.fadd(size, y, y), x),
-             far = v.fcmp(size, Cmp::Gt, y, v.fmul(size, x, con(M_SQRT2 + 1)));
-  const auto of_three = [&](const Vec& near, const Vec& between, const Vec& beyond) {
-    return v.select(size, far, beyond, v.select(size, middle, between, near));
-  };
-  const Vec zero = v.zero(size);
-  const Vec a = v.fdiv(size, of_three(y, v.fsub(size, y, x), v.fneg(size, x)), of_three(x, v.fadd(size, y, x), y));
-  const Vec z = v.fmul(size, a, a);
-  const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArctanF32, kArctanF64)));
-  const DoubleDouble large = fast_sum(of_three(zero, num(half_pi[0] / 2), num(half_pi[0])), a);
-  const Vec low = v.fadd(size, v.fadd(size, large.low, of_three(zero, num(half_pi[1] / 2), num(half_pi[1]))), series);
-  // On the left it is pi minus that.
-  const Vec turn = v.keep(size, left, v.splat(size, Vasm::sign_bit(size)));
-  const DoubleDouble whole = fast_sum(v.keep(size, left, num(half_pi[0] * 2)), v.bit_xor(size, large.high, turn));
-  const Vec rest = v.fadd(size, v.keep(size, left, num(half_pi[1] * 2)), v.bit_xor(size, low, turn));
-  return v.fadd(size, whole.high, v.fadd(size, whole.low, rest));
-}
-
-Vec MathEmitter::arctan2(const Vec& y, const Vec& x) {
-  const Vec u = v.fabs(size, y), w = v.fabs(size, x), one = num(1.0);
-  const Mask rare = v.mask_or(outside(x, 0x1p-150, 0x1p150), outside(y, 0x1p-150, 0x1p150)), left = has_sign(x);
-  const Vec sign = sign_of(y);
-  const Vec result = v.bit_or(size, angle(v.select(size, rare, one, u), v.select(size, rare, one, w), left), sign);
-  rarely(rare, result, [&] {
-    const Mask up = infinite(u), across = infinite(w), corner = v.mask_or(up, across);
-    const Mask nan = v.mask_or(is_nan(u), is_nan(w)), flat = v.fcmp(size, Cmp::Eq, u, v.zero(size));
-    const auto finite = [&](const Vec& number, const Mask& is_infinite) {
-      return v.select(size, corner, v.keep(size, is_infinite, one), v.select(size, nan, one, number));
-    };
-    Vec above = finite(u, up), beside = finite(w, across);
-    const Vec scale = v.select(
-        size, v.mask_or(v.fcmp(size, Cmp::Gt, above, num(0x1p1000)), v.fcmp(size, Cmp::Gt, beside, num(0x1p1000))),
-        num(0.25), one);
-    above = v.fmul(size, above, scale);
-    beside = v.select(size, v.mask_and(flat, v.mask_not(corner)), one, v.fmul(size, beside, scale));
-    const Vec value = v.bit_or(size, angle(above, beside, left), sign);
-    return v.select(size, nan, v.select(size, is_nan(u), y, x), value);
-  });
-  return result;
-}
-
 /// log(exp(x) + exp(y)) = larger + log(1 + exp(smaller - larger)), or with powers of 2.
-Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
+Vec DoubleDoubleMath::logaddexp(const Vec& x, const Vec& y, bool base2) {
   const Mask first = v.fcmp(size, Cmp::Gt, x, y), special = v.mask_or(not_finite(x), not_finite(y));
   const Vec larger = v.select(size, first, x, y), less = v.select(size, first, y, x), zero = v.zero(size);
   const DoubleDouble difference =
@@ -231,7 +179,7 @@ Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
 }
 
 /// log(a + sqrt(square))
-Vec MathEmitter::log_with_root(const Vec& a, const DoubleDouble& square) {
+Vec DoubleDoubleMath::log_with_root(const Vec& a, const DoubleDouble& square) {
   const Vec root = v.fsqrt(size, square.high), lost = v.fadd(size, v.fnma(size, root, root, square.high), square.low);
   DoubleDouble total = sum(root, a);
   total.low = v.fadd(size, total.low, v.fdiv(size, lost, v.fadd(size, root, root)));
@@ -239,14 +187,14 @@ Vec MathEmitter::log_with_root(const Vec& a, const DoubleDouble& square) {
 }
 
 /// log(2 x) of large numbers; infinities and NaN are themselves.
-Vec MathEmitter::log_of_twice(const Vec& x) {
+Vec DoubleDoubleMath::log_of_twice(const Vec& x) {
   const Mask special = not_finite(x);
   Parts of = parts(v.select(size, special, num(1.0), x));
   of.k = v.fadd(size, of.k, con(1.0));
   return v.select(size, special, x, joined(log_two(of.k, {of.f, v.zero(size)})));
 }
 
-Vec MathEmitter::arcsinh(const Vec& x) {
+Vec DoubleDoubleMath::arcsinh(const Vec& x) {
   const Mask rare = outside(x, 0x1p-27, 0x1p500);
   const Vec magnitude = v.fabs(size, x), a = v.select(size, rare, num(1.0), magnitude), sign = sign_of(x);
   const Vec square = v.fmul(size, a, a);
@@ -261,7 +209,7 @@ Vec MathEmitter::arcsinh(const Vec& x) {
   return result;
 }
 
-Vec MathEmitter::arccosh(const Vec& x) {
+Vec DoubleDoubleMath::arccosh(const Vec& x) {
   const uint64_t first = float_bits(size, 1.0) + 1, span = float_bits(size, 0x1p500) - first;
   const Mask rare = v.icmp(size, false, Cmp::Ge, v.isub(size, x, v.constant(size, first)), v.constant(size, span));
   const Vec one = num(1.0), a = v.select(size, rare, num(2.0), x), square = v.fmul(size, a, a);
@@ -279,7 +227,7 @@ Vec MathEmitter::arccosh(const Vec& x) {
 }
 
 /// Half the logarithm of (1 + x) / (1 - x), whose power of 2 comes off before it is divided again.
-Vec MathEmitter::arctanh(const Vec& x) {
+Vec DoubleDoubleMath::arctanh(const Vec& x) {
   const auto ln2 = table(kLn2F32, kLn2F64);
   const Mask rare = outside(x, 0x1p-60, 1.0);
   const Vec one = num(1.0), a = v.select(size, rare, num(0.25), v.fabs(size, x)), sign = sign_of(x);
@@ -310,7 +258,7 @@ Vec MathEmitter::arctanh(const Vec& x) {
   return result;
 }
 
-Vec MathEmitter::cbrt(const Vec& x) {
+Vec DoubleDoubleMath::cbrt(const Vec& x) {
   // |x| = 8^q m with m from 0.35 to 2.83; t near 1 / cbrt(m), and then m t^2, whose cube is compared with m
   const auto root_of = [&](const Vec& k, const Vec& f) {
     const Vec one = num(1.0), third = num(1.0 / 3), shifted = v.fma(size, k, third, con(magic())),
@@ -341,14 +289,14 @@ Vec MathEmitter::cbrt(const Vec& x) {
   return result;
 }
 
-Vec MathEmitter::heaviside(const Vec& x, const Vec& at_zero) {
+Vec DoubleDoubleMath::heaviside(const Vec& x, const Vec& at_zero) {
   const Vec zero = v.zero(size);
   const Vec step =
       v.select(size, v.fcmp(size, Cmp::Eq, x, zero), at_zero, v.keep(size, v.fcmp(size, Cmp::Gt, x, zero), num(1.0)));
   return v.select(size, v.fcmp(size, Cmp::Unordered, x, x), x, step);
 }
 
-Vec MathEmitter::nextafter(const Vec& x, const Vec& y) {
+Vec DoubleDoubleMath::nextafter(const Vec& x, const Vec& y) {
   const Vec zero = v.zero(size), one = v.splat(size, 1);
   const Mask larger = v.mask_xor(v.fcmp(size, Cmp::Gt, y, x), has_sign(x)), from_zero = v.fcmp(size, Cmp::Eq, x, zero);
   const Vec step = v.select(size, larger, v.iadd(size, x, one), v.isub(size, x, one));

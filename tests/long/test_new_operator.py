@@ -68,10 +68,10 @@ FRAMEJIT_NONE(Turn, "it is of complex numbers")
     "codegen/emit_math.h": [("  Vec exp(const Vec& x);\n", "  Vec log_abs(const Vec& x);\n")],
     "codegen/emit_math.cpp": [
         (
-            "    case Op::Exp: return emitter.exp(a);\n",
-            "    case Op::LogAbs: return emitter.log_abs(a);\n    case Op::CubeRoot: return emitter.cbrt(a);\n",
+            "    case Op::Exp: return exponential.exp(a);\n",
+            "    case Op::LogAbs: return exponential.log_abs(a);\n    case Op::CubeRoot: return twofold.cbrt(a);\n",
         ),
-        ("bool has_math(", "Vec MathEmitter::log_abs(const Vec& x) { return log(Op::Log, v.fabs(size, x)); }\n\n"),
+        ("bool has_math(", "Vec ExpLogMath::log_abs(const Vec& x) { return log(Op::Log, v.fabs(size, x)); }\n\n"),
     ],
     "codegen/lower_complex.cpp": [
         (
