@@ -1,4 +1,6 @@
 // Loads and stores of operands: whole vectors and masked tails; contiguous, broadcast and strided.
+#include <numeric>
+
 #include "codegen/emit_nest.h"
 #include "graph/support/check.h"
 
@@ -10,7 +12,44 @@ namespace {
 constexpr int shift_of(int size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
 }  // namespace
 
-Mem NestEmitter::address(const OperandState& o, int u) {
+NestOperands::NestOperands(const LoopNest& nest, x86::Compiler& cc, bool avx512)
+    : nest_(nest), cc_(cc), v_(cc, avx512, nest_lanes(nest, avx512)) {}
+
+void NestOperands::load_arguments() {
+  for (std::size_t i = 0; i < nest_.operands.size(); ++i) {
+    const NestOperand& operand = nest_.operands[i];
+    OperandState o;
+    o.dtype = operand.dtype;
+    o.size = graph::size_of(operand.dtype);
+    o.part = graph::size_of(graph::part_of(operand.dtype));
+    o.access = operand.access;
+    o.row = cc_.newIntPtr();
+    cc_.mov(o.row, x86::qword_ptr(ptrs_, static_cast<int>(8 * i)));
+    if (o.access == Access::Strided || rows_) o.at = cc_.newIntPtr();
+    if (o.access == Access::Strided) {
+      o.stride = cc_.newIntPtr();
+      o.step = cc_.newIntPtr();
+      cc_.mov(o.stride, x86::qword_ptr(strides_, static_cast<int>(16 * i)));
+      cc_.imul(o.step, o.stride, asmjit::Imm(v_.lanes));
+      o.thrice = cc_.newIntPtr();
+      cc_.lea(o.thrice, x86::ptr(o.stride, o.stride, 1));
+      if (o.size >= 4) {
+        // Offsets of the lanes, for gathers.
+        const int per_gather = std::min(v_.avx512 ? 8 : 4, v_.lanes);
+        for (int part = 0; part * per_gather < v_.lanes; ++part) {
+          uint64_t numbers[8];
+          std::iota(numbers, numbers + 8, static_cast<uint64_t>(part * per_gather));
+          LaneScope scope(v_, per_gather);
+          const Mem table = v_.const_table(numbers, static_cast<std::size_t>(8 * per_gather));
+          o.index[part] = v_.imul(8, v_.load(8, table), v_.broadcast_gp(8, o.stride));
+        }
+      }
+    }
+    operands_.push_back(o);
+  }
+}
+
+Mem NestOperands::address(const OperandState& o, int u) {
   const int displacement = u * v_.lanes * o.size;
   if (o.access == Access::Broadcast) return x86::ptr(rows_ ? o.at : o.row);
   if (o.access == Access::Strided) return x86::ptr(o.at);
@@ -23,7 +62,7 @@ Mem NestEmitter::address(const OperandState& o, int u) {
   return x86::ptr(o.row, index_, shift_of(o.size), displacement);
 }
 
-Value NestEmitter::to_value(DType t, const Vec& loaded) {
+Value NestOperands::to_value(DType t, const Vec& loaded) {
   Value r;
   r.valid = true;
   if (t == DType::Bool) r.m = v_.nonzero(1, loaded);
@@ -31,17 +70,17 @@ Value NestEmitter::to_value(DType t, const Vec& loaded) {
   return r;
 }
 
-Vec NestEmitter::to_memory(DType t, const Value& value) {
+Vec NestOperands::to_memory(DType t, const Value& value) {
   return t == DType::Bool ? v_.keep(1, value.m, v_.splat(1, 1)) : value.v;
 }
 
-Vec NestEmitter::iota(int size) {
+Vec NestOperands::iota(int size) {
   uint8_t table[64] = {};
   for (int i = 0; i < v_.lanes; ++i) table[i * size] = static_cast<uint8_t>(i);
   return v_.load(size, v_.const_table(table, std::max(16, v_.bytes(size))));
 }
 
-Mask NestEmitter::tail_mask(int size) {
+Mask NestOperands::tail_mask(int size) {
   Mask m;
   m.size = size;
   if (v_.avx512) m.k = tail_k_;
@@ -51,7 +90,7 @@ Mask NestEmitter::tail_mask(int size) {
 }
 
 /// The lanes of one half of a tail whose elements are two parts each.
-Mask NestEmitter::tail_mask_of_parts(int size, int half) {
+Mask NestOperands::tail_mask_of_parts(int size, int half) {
   Mask m;
   m.size = size;
   if (v_.avx512) m.k = tail_parts_k_[half];
@@ -59,12 +98,12 @@ Mask NestEmitter::tail_mask_of_parts(int size, int half) {
   return m;
 }
 
-Vec NestEmitter::load_broadcast(const OperandState& o, int part) {
+Vec NestOperands::load_broadcast(const OperandState& o, int part) {
   return v_.broadcast(o.part, address(o, 0).cloneAdjusted(part * o.part));
 }
 
 /// Strided elements put together, `width` bytes of them: one load each, which is faster than a gather.
-Vec NestEmitter::load_elements(OperandState& o, int part, int width) {
+Vec NestOperands::load_elements(OperandState& o, int part, int width) {
   std::vector<x86::Xmm> parts;
   for_each_element(o, part, width, [&](int i, const Mem& at) {
     const int place = i % std::max(1, 16 / o.size);
@@ -96,7 +135,7 @@ Vec NestEmitter::load_elements(OperandState& o, int part, int width) {
 }
 
 /// The reverse.
-void NestEmitter::store_elements(OperandState& o, int part, int width, const Vec& a) {
+void NestOperands::store_elements(OperandState& o, int part, int width, const Vec& a) {
   x86::Xmm piece;
   for_each_element(o, part, width, [&](int i, const Mem& at) {
     const int each = std::max(1, 16 / o.size), place = i % each;
@@ -122,7 +161,7 @@ void NestEmitter::store_elements(OperandState& o, int part, int width, const Vec
   });
 }
 
-Value NestEmitter::load_operand(int operand, int u, int part) {
+Value NestOperands::load_operand(int operand, int u, int part) {
   OperandState& o = operands_[operand];
   if (o.access == Access::Broadcast) return to_value(o.dtype, load_broadcast(o, part));
   if (graph::is_complex(o.dtype)) {
@@ -134,7 +173,7 @@ Value NestEmitter::load_operand(int operand, int u, int part) {
 }
 
 /// Complex elements as they lie in memory: the parts take turns. A tail's idle places hold anything.
-Vec NestEmitter::load_half(OperandState& o, int u, int half) {
+Vec NestOperands::load_half(OperandState& o, int u, int half) {
   const Mem from = address(o, u).cloneAdjusted(half * v_.bytes(o.part));
   if (!tail_) return o.access == Access::Strided ? load_elements(o, half, v_.bytes(o.part)) : v_.load(o.part, from);
   const Vec r = v_.fresh(o.part);
@@ -149,7 +188,7 @@ Vec NestEmitter::load_half(OperandState& o, int u, int half) {
 }
 
 /// Both parts of complex elements.
-void NestEmitter::load_parts(OperandState& o, int u) {
+void NestOperands::load_parts(OperandState& o, int u) {
   const Vec low = load_half(o, u, 0);
   const auto [real, imaginary] = v_.unzip(o.part, low, load_half(o, u, 1));
   const Vec parts[2] = {real, imaginary};
@@ -161,11 +200,11 @@ void NestEmitter::load_parts(OperandState& o, int u) {
   }
 }
 
-Vec NestEmitter::load_lanes(OperandState& o, int u) {
+Vec NestOperands::load_lanes(OperandState& o, int u) {
   return o.access == Access::Contiguous ? v_.load(o.size, address(o, u)) : load_elements(o, 0, v_.bytes(o.size));
 }
 
-Vec NestEmitter::load_tail(OperandState& o, int u) {
+Vec NestOperands::load_tail(OperandState& o, int u) {
   if (o.access == Access::Strided) return o.size >= 4 ? gather(o) : gather_by_element(o, u);
   const Mem at = address(o, u);
   if (v_.avx512) {
@@ -188,7 +227,7 @@ Vec NestEmitter::load_tail(OperandState& o, int u) {
 }
 
 /// Strided elements of a tail, of 4 and 8 bytes.
-Vec NestEmitter::gather(OperandState& o, int part) {
+Vec NestOperands::gather(OperandState& o, int part) {
   const int size = o.part, displacement = part * size;
   // Offsets are 64 bits wide, so a vector of 4-byte elements may need two gathers.
   const int per_gather = std::min(v_.avx512 ? 8 : 4, v_.lanes), count = (v_.lanes + per_gather - 1) / per_gather;
@@ -215,7 +254,7 @@ Vec NestEmitter::gather(OperandState& o, int part) {
   return count == 1 ? halves[0] : v_.concat(halves[0], halves[1], per_gather * size);
 }
 
-Vec NestEmitter::gather_by_element(OperandState& o, int u) {
+Vec NestOperands::gather_by_element(OperandState& o, int u) {
   const Mem buffer = v_.scratch(2);
   v_.store(o.size, buffer, v_.broadcast(o.size, address(o, u)));
   const Gp from = v_.gp(), element = v_.gp();
@@ -237,7 +276,7 @@ Vec NestEmitter::gather_by_element(OperandState& o, int u) {
   return v_.load(o.size, buffer);
 }
 
-void NestEmitter::scatter_by_element(OperandState& o, int u, const Vec& a) {
+void NestOperands::scatter_by_element(OperandState& o, int u, const Vec& a) {
   const Mem buffer = v_.scratch(2);
   v_.store(o.size, buffer, a);
   const Gp to = v_.gp(), element = v_.gp();
@@ -269,13 +308,7 @@ void NestEmitter::scatter_by_element(OperandState& o, int u, const Vec& a) {
   });
 }
 
-void NestEmitter::store(const NestStore& s, int u, bool non_temporal) {
-  if (graph::is_complex(operands_[s.operand].dtype))
-    store_parts(s.operand, u, values_[s.expr].v, values_[s.imaginary].v, non_temporal);
-  else store_operand(s.operand, u, values_[s.expr], non_temporal);
-}
-
-void NestEmitter::store_parts(int operand, int u, const Vec& real, const Vec& imaginary, bool non_temporal) {
+void NestOperands::store_parts(int operand, int u, const Vec& real, const Vec& imaginary, bool non_temporal) {
   OperandState& o = operands_[operand];
   const bool strided = o.access == Access::Strided;
   if (o.access == Access::Broadcast || (strided && tail_)) return scatter_parts(o, u, real, imaginary);
@@ -304,7 +337,7 @@ void NestEmitter::store_parts(int operand, int u, const Vec& real, const Vec& im
   }
 }
 
-void NestEmitter::scatter_parts(OperandState& o, int u, const Vec& real, const Vec& imaginary) {
+void NestOperands::scatter_parts(OperandState& o, int u, const Vec& real, const Vec& imaginary) {
   const Mem buffers[2] = {v_.scratch(2), v_.scratch(3)};
   v_.store(o.part, buffers[0], real);
   v_.store(o.part, buffers[1], imaginary);
@@ -325,7 +358,7 @@ void NestEmitter::scatter_parts(OperandState& o, int u, const Vec& real, const V
   });
 }
 
-void NestEmitter::store_operand(int operand, int u, const Value& value, bool non_temporal) {
+void NestOperands::store_operand(int operand, int u, const Value& value, bool non_temporal) {
   OperandState& o = operands_[operand];
   const Vec a = to_memory(o.dtype, value);
   if (o.access == Access::Strided && !tail_) return store_elements(o, 0, v_.bytes(o.size), a);
@@ -352,6 +385,11 @@ void NestEmitter::store_operand(int operand, int u, const Value& value, bool non
   } else {
     scatter_by_element(o, u, a);
   }
+}
+
+void NestOperands::advance_strided() {
+  for (OperandState& o : operands_)
+    if (o.access == Access::Strided) cc_.add(o.at, o.step);
 }
 
 }  // namespace framejit::codegen

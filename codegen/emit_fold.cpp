@@ -11,8 +11,6 @@ namespace framejit::codegen {
 using graph::Op;
 namespace x86 = asmjit::x86;
 
-DType NestEmitter::fold_dtype() const { return nest_.body[nest_.stores[0].expr].dtype; }
-
 Vec NestEmitter::combine(const Vec& a, const Vec& b) {
   Operands x;
   x.op = nest_.fold == Fold::PairwiseLeaf ? Op::Add : nest_.combine;

@@ -1,4 +1,5 @@
-// NestEmitter: the code of one LoopNest. Private to the emitter.
+// The code of one LoopNest, in layers: operands (NestOperands), body (NestBody), loops (NestEmitter). Private to the
+// emitter.
 //
 //   entry -> pointers and strides to registers, constants
 //   for each outer row                        (Rows folds: for each block of columns, then for each row)
@@ -17,12 +18,11 @@
 
 namespace framejit::codegen {
 
-class NestEmitter {
- public:
-  NestEmitter(const LoopNest& nest, asmjit::x86::Compiler& cc, bool avx512);
-  void emit_function();
+/// Where a nest stands, and the loads and stores of its operands there (emit_access.cpp).
+class NestOperands {
+ protected:
+  NestOperands(const LoopNest& nest, asmjit::x86::Compiler& cc, bool avx512);
 
- private:
   struct OperandState {
     DType dtype;
     int size;
@@ -38,40 +38,8 @@ class NestEmitter {
     Value parts[2];  // complex: what the body at hand has loaded
   };
 
-  // Setup and control (emit_loops.cpp).
-  void analyse();
   void load_arguments();
-  void hoist_constants();
-  void hoist_row();
-  bool shares_divisor(const Expr& e) const;
-  bool share_divisors(const Label& exact);
-  void emit_fold_or_row();
-  void emit_rows_of_elements(const Label& exit);
-  void emit_row();
-  /// May a store, or any, bypass the cache?
-  bool may_bypass(const NestStore& s) const;
-  bool may_bypass() const;
-  /// `streaming`: the nest has stores that may bypass the cache; `non_temporal`: here they do.
-  void main_loop(bool streaming, bool non_temporal);
-  void prefetch(int u);
-  template <class F>
-  void tail_loop(F&& body);
-  void set_tail();
   void advance_strided();
-  std::ptrdiff_t heavy_ops() const;
-  bool may_interleave() const;
-  int unroll_factor(asmjit::BaseNode* before, bool streaming) const;
-
-  // Body (emit_loops.cpp).
-  void eval_body(int u);
-  const Value& value(uint16_t expr, int u);
-  Value compute(uint16_t expr, int u);
-  Value contract(const Expr& e, int u);
-  Value constant(const Expr& e);
-  Value inner_index(const Expr& e, int u);
-  void store_all(int u, std::size_t first_store);
-
-  // Operands (emit_access.cpp).
   Mem address(const OperandState& o, int u);
   Value load_operand(int operand, int u, int part = 0);
   Vec load_lanes(OperandState& o, int u);
@@ -84,7 +52,6 @@ class NestEmitter {
   void for_each_element(OperandState& o, int part, int width, F&& visit);
   Vec load_half(OperandState& o, int u, int half);
   void load_parts(OperandState& o, int u);
-  void store(const NestStore& s, int u, bool non_temporal);
   void store_operand(int operand, int u, const Value& value, bool non_temporal);
   void store_parts(int operand, int u, const Vec& real, const Vec& imaginary, bool non_temporal);
   void scatter_parts(OperandState& o, int u, const Vec& real, const Vec& imaginary);
@@ -98,7 +65,73 @@ class NestEmitter {
   template <class F>
   void for_each_lane(F&& body);
 
-  // Folds (emit_fold.cpp).
+  const LoopNest& nest_;
+  asmjit::x86::Compiler& cc_;
+  Vasm v_;
+  std::vector<OperandState> operands_;
+  Gp ptrs_, strides_;
+  Gp index_;  // inner index of the current vector
+  bool tail_ = false;
+  bool rows_ = false;  // inside a Rows fold: operands are at `at`, not at row + index
+  Gp count_;           // live lanes of the tail, 1..lanes
+  KReg tail_k_;
+  Vec tail_lanes_[2];  // AVX2: masks for lanes of 4 and 8 bytes
+  KReg
+      tail_parts_k_[2];  // of twice the live lanes, the parts of complex elements: the first vector of them, the second
+  Vec tail_parts_lanes_[2][2];  // AVX2: by size and half
+};
+
+/// The expressions of a nest as values in registers (emit_body.cpp).
+class NestBody : protected NestOperands {
+ protected:
+  using NestOperands::NestOperands;
+
+  void analyse();
+  void hoist_constants();
+  void hoist_row();
+  bool shares_divisor(const Expr& e) const;
+  bool share_divisors(const Label& exact);
+  void eval_body(int u);
+  const Value& value(uint16_t expr, int u);
+  Value compute(uint16_t expr, int u);
+  Value contract(const Expr& e, int u);
+  Value constant(const Expr& e);
+  Value inner_index(const Expr& e, int u);
+  void store_all(int u, std::size_t first_store);
+  void store(const NestStore& s, int u, bool non_temporal);
+  std::ptrdiff_t heavy_ops() const;
+  DType fold_dtype() const;
+  int fold_size() const { return graph::size_of(fold_dtype()); }
+
+  std::vector<bool> invariant_;   // by expression
+  std::vector<bool> contracted_;  // what its one user takes into a fused multiply-add: at O1 a product, and a Negative
+  std::vector<Value> hoisted_, values_;
+  std::vector<Vec> reciprocals_;  // by expression: of divisors that the row at hand shares
+};
+
+/// The loops around the body (emit_loops.cpp), and folds (emit_fold.cpp).
+class NestEmitter : NestBody {
+ public:
+  NestEmitter(const LoopNest& nest, asmjit::x86::Compiler& cc, bool avx512) : NestBody(nest, cc, avx512) {}
+  void emit_function();
+
+ private:
+  void emit_fold_or_row();
+  void emit_rows_of_elements(const Label& exit);
+  void emit_row();
+  /// May a store, or any, bypass the cache?
+  bool may_bypass(const NestStore& s) const;
+  bool may_bypass() const;
+  /// `streaming`: the nest has stores that may bypass the cache; `non_temporal`: here they do.
+  void main_loop(bool streaming, bool non_temporal);
+  void prefetch(int u);
+  template <class F>
+  void tail_loop(F&& body);
+  void set_tail();
+  bool may_interleave() const;
+  int unroll_factor(asmjit::BaseNode* before, bool streaming) const;
+
+  // Folds
   void fold_pairwise();
   void fold_any_order();
   void fold_any_order_bool();
@@ -115,34 +148,15 @@ class NestEmitter {
   Vec load_scalar(int size, const Mem& from);
   void clear(const Vec& a) { cc_.emit(I::kIdVxorps, a, a, a); }
   void store_scalar(int size, const Mem& to, const Vec& a);
-  DType fold_dtype() const;
-  int fold_size() const { return graph::size_of(fold_dtype()); }
 
-  const LoopNest& nest_;
-  asmjit::x86::Compiler& cc_;
-  Vasm v_;
-  std::vector<OperandState> operands_;
-  std::vector<bool> invariant_;   // by expression
-  std::vector<bool> contracted_;  // what its one user takes into a fused multiply-add: at O1 a product, and a Negative
-  std::vector<Value> hoisted_, values_;
-  std::vector<Vec> reciprocals_;  // by expression: of divisors that the row at hand shares
-  Gp ptrs_, strides_, n_inner_, n_outer_;
-  Gp lengths_;  // PairwiseLeaf: where the length of the row at hand stands
-  Gp index_;    // inner index of the current vector
-  bool tail_ = false;
+  Gp n_inner_, n_outer_;
+  Gp lengths_;         // PairwiseLeaf: where the length of the row at hand stands
   bool rare_ = false;  // what hardly ever runs is done one vector at a time
-  bool rows_ = false;  // inside a Rows fold: operands are at `at`, not at row + index
-  Gp count_;           // live lanes of the tail, 1..lanes
-  KReg tail_k_;
-  Vec tail_lanes_[2];  // AVX2: masks for lanes of 4 and 8 bytes
-  KReg
-      tail_parts_k_[2];  // of twice the live lanes, the parts of complex elements: the first vector of them, the second
-  Vec tail_parts_lanes_[2][2];  // AVX2: by size and half
 };
 
 /// Emits a loop over the live lanes; `body` gets a register that counts them.
 template <class F>
-void NestEmitter::for_each_lane(F&& body) {
+void NestOperands::for_each_lane(F&& body) {
   const Gp lane = v_.gp();
   const Label again = cc_.newLabel();
   cc_.xor_(lane.r32(), lane.r32());
@@ -175,7 +189,7 @@ void NestEmitter::tail_loop(F&& body) {
 /// Calls `visit` with the address of each strided element of `width` bytes at the current position, from the first of
 /// vector number `part` on: four to a base register.
 template <class F>
-void NestEmitter::for_each_element(OperandState& o, int part, int width, F&& visit) {
+void NestOperands::for_each_element(OperandState& o, int part, int width, F&& visit) {
   const int count = width / o.size;
   Gp base = o.at;
   if (part > 0) {
