@@ -86,7 +86,7 @@ class Vectors : Rounds {
       if (uses(next_[i]) && cfg_.blocks[head_].params[i] != param) return false;
     if (uses(end_condition_)) return false;
     const Id added = added_to(p.next, param);
-    const std::optional<Interval> each = added == kNone ? std::nullopt : interval(added);
+    const std::optional<Interval> each = added == kNone ? std::nullopt : interval(cfg_, added);
     constexpr int64_t kMostAdded = int64_t{1} << 32;
     if (!each || !is_within(each->low, kMostAdded) || !is_within(each->high, kMostAdded)) return false;
     chain.erase(param);

@@ -1,0 +1,25 @@
+// Bounds of integers that are known to be small.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "graph/cfg/cfg.h"
+
+namespace framejit::cfg {
+
+struct Interval {
+  int64_t low, high;
+};
+
+/// Of an integer constant.
+std::optional<int64_t> number(const Cfg& cfg, Id v);
+
+/// Of all that fits in memory of a kind.
+std::optional<Interval> interval_of(Mem mem);
+
+/// Of a value; `depth`: how many values that it is made of were looked through.
+std::optional<Interval> interval(const Cfg& cfg, Id v, int depth = 0);
+std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth = 0);
+
+}  // namespace framejit::cfg
