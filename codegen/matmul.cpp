@@ -20,12 +20,7 @@ namespace detail {
 
 MatMulGenerator::MatMulGenerator(void* buffer, const MatMulCore& core, bool integers,
                                  std::optional<NarrowProduct> narrow)
-    : CodeGenerator(kMaxCode, buffer),
-      core_(core),
-      f32_(core.item == 4),
-      avx512_(core.avx512),
-      integers_(integers),
-      narrow_(narrow) {
+    : MatMulAssembler(kMaxCode, buffer, core, integers, narrow) {
   std::vector<uint32_t> offsets(MatMulCore::kParts, 0);
   for (int i = 0; i < MatMulCore::kParts; ++i) dd(0);
   auto begin_part = [&](int number) {
