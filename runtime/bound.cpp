@@ -536,7 +536,7 @@ class Binder {
     // arithmetic fetches ahead along whole rows.
     if (!out.joined_rows && loop.extents.back() * out.product.core.item < kShortRow) return;
     const double width = out.product.core.item / 4.0;
-    if (step.cost > kLongArithmetic * width * width && out.product.k > out.product.depth) return;
+    if (step.cost > kLongArithmetic * width * width && out.product.k > out.product.way.depth) return;
     if (!out.product.produce_a(out.joined_rows)) return;
     out.product.nanoseconds += loop.nanoseconds;
     out.producer = std::move(loop);

@@ -133,11 +133,11 @@ class ConvolutionParts : protected ProductParts {
     const int64_t width = w.axes[2].result, places = w.places();
     for (int64_t plane = band.plane; plane < band.plane + band.planes; ++plane) {
       const int64_t first = (w.images ? 0 : plane * places) + band.line * width;
-      finish(w.images ? plane * p_.batches + batch : batch, row, row_end, first, first + band.lines * width);
+      finish(w.images ? plane * p_.way.batches + batch : batch, row, row_end, first, first + band.lines * width);
     }
   }
 
-  int64_t weights_bytes() const { return std::max<int64_t>(p_.depth, core_.lanes) * panel_row(); }
+  int64_t weights_bytes() const { return std::max<int64_t>(p_.way.depth, core_.lanes) * panel_row(); }
 
   /// Channel beside channel, a row for each k.
   void pack_weights(const char* from, int64_t k, int64_t channels, char* to) const {

@@ -84,7 +84,7 @@ class KeptPanels {
 
  private:
   using Layout = std::array<int64_t, 5>;
-  static Layout layout(const Product& p) { return {p.n, p.k, p.b_k, p.b_column, p.depth}; }
+  static Layout layout(const Product& p) { return {p.n, p.k, p.b_k, p.b_column, p.way.depth}; }
 
   std::once_flag once_;
   char* memory_ = nullptr;

@@ -33,7 +33,7 @@ class Convolution : ConvolutionParts {
   using ConvolutionParts::ConvolutionParts;
 
   void run(const Block& block, char* scratch) const {
-    switch (p_.path) {
+    switch (p_.way.path) {
       case Product::Path::Lines: return lines(block, scratch);
       case Product::Path::Weights: return weights(block, scratch);
       case Product::Path::WeightsOfLines: return weights_of_lines(block, scratch);
@@ -57,9 +57,9 @@ class Convolution : ConvolutionParts {
       known = true;
       for (int64_t row = block.row; row < block.row_end; row += panel_columns()) {
         const int64_t channels = std::min(panel_columns(), block.row_end - row);
-        for (int64_t at = 0; at < p_.k; at += p_.depth) {
+        for (int64_t at = 0; at < p_.k; at += p_.way.depth) {
           MatMulArgs args;
-          args.k = std::min(p_.depth, p_.k - at);
+          args.k = std::min(p_.way.depth, p_.k - at);
           args.add = at > 0;
           args.b = weights;
           args.b_k = panel_row();
@@ -205,7 +205,7 @@ class Convolution : ConvolutionParts {
           copied = std::max(copied, images);
           const int64_t end = images * places;
           for (int64_t at = 0, next; at < end; at = next) {
-            next = std::min({end, at + p_.depth, round_up(at + 1, w.block_places)});
+            next = std::min({end, at + p_.way.depth, round_up(at + 1, w.block_places)});
             each_panel([&](int64_t row, int64_t count, char* to) {
               MatMulArgs args;
               args.k = next - at;
@@ -343,7 +343,7 @@ void Product::plan_windows() {
     w.images = true;
     batch.erase(batch.begin());
     n *= planes.result;
-    batches /= std::max<int64_t>(1, planes.result);
+    way.batches /= std::max<int64_t>(1, planes.result);
   }
   const auto idle = [&](int64_t length) {
     return static_cast<double>(round_up(length, lanes)) / static_cast<double>(length);
@@ -355,7 +355,7 @@ void Product::plan_windows() {
                       n >= tuning.winograd_places;
   if (winograd && !w.transposed && item == 4 && planes.window == 1 && planes.stride == 1 && planes.before == 0 &&
       three(lines) && three(places) && enough) {
-    path = Path::Winograd;
+    way.path = Path::Winograd;
     w.tile = 2;
     const int64_t wide = divide_up(places.result, 2), high = divide_up(lines.result, 2);
     const int64_t fit = std::max(tuning.winograd_tiles, l2_bytes / 2 / (16 * w.channels * item));
@@ -369,8 +369,9 @@ void Product::plan_windows() {
     return;
   }
   const bool by_lines = m <= tuning.few_channels && idle(places.result) <= idle(m);
-  path = w.transposed ? (by_lines ? Path::WeightsOfLines : Path::Weights) : by_lines ? Path::Lines : Path::Indirect;
-  w.in_place = path != Path::Lines && (path != Path::WeightsOfLines || (places.stride == 1 && places.pitch == item));
+  way.path = w.transposed ? (by_lines ? Path::WeightsOfLines : Path::Weights) : by_lines ? Path::Lines : Path::Indirect;
+  w.in_place =
+      way.path != Path::Lines && (way.path != Path::WeightsOfLines || (places.stride == 1 && places.pitch == item));
   w.along = Windows::kAxes - 1;
   for (int i = Windows::kAxes; i-- > 0;) {
     Windows::Axis& a = w.axes[i];
@@ -396,15 +397,15 @@ void Product::plan_windows() {
     w.band_planes = planes.result;
     w.together = std::clamp<int64_t>(kSumsBytes / (n * 2 * core.vector_bytes()), 1, divide_up(m, 2 * lanes));
   }
-  if (path == Path::Weights) {
+  if (way.path == Path::Weights) {
     // Blocks of k are whole lines, planes or images, as many as there is room for in one. A band is some of them, as
     // long as its copy is small.
-    const int64_t most = std::max<int64_t>(1, depth / places.result), plane = w.places();
+    const int64_t most = std::max<int64_t>(1, way.depth / places.result), plane = w.places();
     const int64_t block_lines = std::min(most, lines.result);
-    w.band_planes = block_lines < lines.result ? 1 : std::clamp<int64_t>(depth / plane, 1, planes.result);
+    w.band_planes = block_lines < lines.result ? 1 : std::clamp<int64_t>(way.depth / plane, 1, planes.result);
     w.band_images = w.band_planes < planes.result || block_lines < lines.result
                         ? 1
-                        : std::clamp<int64_t>(depth / (planes.result * plane), 1, summed);
+                        : std::clamp<int64_t>(way.depth / (planes.result * plane), 1, summed);
     w.block_places = w.band_images * w.band_planes * block_lines * places.result;
     const int64_t fit =
         l2_bytes / 2 / (w.channels * Windows::seen(places, places.result) * item);  // lines of the image
@@ -417,10 +418,10 @@ void Product::plan_windows() {
   w.plane = Windows::seen(lines, w.band_lines) * w.line;
   w.copied_channel = (round_up(Windows::seen(planes, w.band_planes) * w.plane, kPanelLine) | kPanelLine);
   const int64_t band_places = w.band_images * w.band_planes * w.band_lines * places.result;
-  scratch_bytes = round_up((path == Path::Weights ? band_places : k) * 8, kPanelLine);
+  scratch_bytes = round_up((way.path == Path::Weights ? band_places : k) * 8, kPanelLine);
   if (!w.in_place) scratch_bytes += w.band_images * w.channels * w.copied_channel;
   const int64_t sums = w.transposed ? n * w.together : w.band_planes * w.band_lines * places.result;
-  if (!by_lines) scratch_bytes += (std::max(depth, lanes) + sums) * 2 * core.vector_bytes();
+  if (!by_lines) scratch_bytes += (std::max(way.depth, lanes) + sums) * 2 * core.vector_bytes();
 }
 
 }  // namespace framejit::runtime

@@ -50,18 +50,18 @@ class Runner : ProductParts {
 
   /// All of B, for `panels`.
   void pack_all(char* to) const {
-    for (int64_t at = 0; at < p_.k; at += p_.depth)
-      pack_b(b_ + at * p_.b_k, std::min(p_.depth, p_.k - at), p_.n, to + panels_before(at, 0));
+    for (int64_t at = 0; at < p_.k; at += p_.way.depth)
+      pack_b(b_ + at * p_.b_k, std::min(p_.way.depth, p_.k - at), p_.n, to + panels_before(at, 0));
   }
-  int64_t panels_bytes() const { return panels_before(round_up(p_.k, p_.depth), 0) + kPanelLine; }
+  int64_t panels_bytes() const { return panels_before(round_up(p_.k, p_.way.depth), 0) + kPanelLine; }
 
   void run(const Block& block, char* scratch) {
     move_to(block.batch);
-    if (p_.single >= 0) {
+    if (p_.way.single >= 0) {
       single();
       return finish(block.batch, 0, p_.m, 0, p_.n);
     }
-    switch (p_.path) {
+    switch (p_.way.path) {
       case Product::Path::Tiles: plain(block, scratch); break;
       case Product::Path::PackedTiles: packed(block, scratch); break;
       case Product::Path::Dots: dots_of_a(block, scratch); break;
@@ -77,7 +77,7 @@ class Runner : ProductParts {
       case Product::Path::WeightsOfLines:
       case Product::Path::Lines: run_convolution(*this, block, scratch); break;
     }
-    if (p_.path == Product::Path::DotsOfB || p_.path == Product::Path::Row)
+    if (p_.way.path == Product::Path::DotsOfB || p_.way.path == Product::Path::Row)
       finish(block.batch, block.row, block.row_end, block.column, block.column_end);
   }
 
@@ -86,9 +86,9 @@ class Runner : ProductParts {
     MatMulArgs args;
     args.a = a_at_, args.b = b_at_, args.c = c_at_;
     args.a_row = p_.a_row, args.a_k = p_.a_k, args.b_k = p_.b_k, args.c_row = p_.c_row;
-    args.k = p_.k, args.live = p_.live, args.panels = 1, args.add = p_.added, args.b_ahead = 0;
+    args.k = p_.k, args.live = p_.way.live, args.panels = 1, args.add = p_.added, args.b_ahead = 0;
     set_epilogue(args, true, 0);
-    call(p_.single, args);
+    call(p_.way.single, args);
   }
 
  private:
@@ -129,31 +129,31 @@ class Runner : ProductParts {
 
   void plain(const Block& block, char* scratch) const {
     const int64_t rows_all = block.row_end - block.row, columns = block.column_end - block.column;
-    const bool one_pass_of_b = p_.streams && rows_all > core_.most_rows(2) && rows_all <= core_.most_rows(1);
+    const bool one_pass_of_b = p_.way.streams && rows_all > core_.most_rows(2) && rows_all <= core_.most_rows(1);
     const int widest = rows_all <= core_.most_rows(8) ? 8 : rows_all <= core_.most_rows(4) ? 4 : one_pass_of_b ? 1 : 2;
     const int64_t most = core_.most_rows(widest);
     MatMulArgs args;
-    args.a_k = p_.packs_a ? a_panel_row() : p_.a_k;
+    args.a_k = p_.way.packs_a ? a_panel_row() : p_.a_k;
     args.b_k = p_.b_k, args.c_row = p_.c_row;
     const int64_t ahead = core_.avx512 ? p_.tuning.plain_ahead : p_.tuning.plain_ahead_avx2,
-                  last = p_.streams ? 0 : ahead;
-    args.b_ahead = p_.streams ? p_.tuning.streamed_ahead : p_.b_k * ahead;
+                  last = p_.way.streams ? 0 : ahead;
+    args.b_ahead = p_.way.streams ? p_.tuning.streamed_ahead : p_.b_k * ahead;
     // A panel of B stays in the first-level cache while it passes by as many rows of A and C as the second-level cache
     // holds.
     const int64_t panel = widest * core_.lanes,
-                  fitting_columns = p_.tuning.small_b / (p_.depth * core_.item) / panel * panel;
+                  fitting_columns = p_.tuning.small_b / (p_.way.depth * core_.item) / panel * panel;
     const bool one_pass = rows_all <= most || p_.k <= p_.tuning.shallow;
     const int64_t width = one_pass ? columns : std::max(panel, fitting_columns);
-    const int64_t fitting = p_.l2_bytes / 4 / ((p_.depth + columns) * core_.item) / most * most;
-    const int64_t height = p_.produced_rows > 0 ? p_.produced_rows : std::max(most, fitting);
+    const int64_t fitting = p_.l2_bytes / 4 / ((p_.way.depth + columns) * core_.item) / most * most;
+    const int64_t height = p_.way.produced_rows > 0 ? p_.way.produced_rows : std::max(most, fitting);
     for (int64_t top = block.row; top < block.row_end; top += height) {
       const int64_t bottom = std::min(block.row_end, top + height);
-      for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
-        args.k = std::min(p_.depth, p_.k - at);
+      for (int64_t at = 0; at == 0 || at < p_.k; at += p_.way.depth) {
+        args.k = std::min(p_.way.depth, p_.k - at);
         args.b_last = std::min(args.k, last);
         args.add = p_.added || at > 0;
         Rows a = rows_of_a(block.batch, top, bottom, at, args.k, scratch);
-        if (p_.packs_a) {
+        if (p_.way.packs_a) {
           pack_a(a, bottom - top, args.k, scratch);
           a = {scratch, core_.item};
         }
@@ -163,7 +163,7 @@ class Runner : ProductParts {
             args.a = a.at + (row - top) * a.row;
             args.b = b_at_ + at * p_.b_k + column * p_.b_column;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
-            set_epilogue(args, at + p_.depth >= p_.k, column);
+            set_epilogue(args, at + p_.way.depth >= p_.k, column);
             tiles(args, static_cast<int>(rows), std::min(width, block.column_end - column), 0, widest);
           });
       }
@@ -196,8 +196,8 @@ class Runner : ProductParts {
                   width = round_up(divide_up(kRowBytes, a.count * core_.item), 8 * line);
     for (int64_t column = block.column; column < block.column_end; column += width) {
       args.live = std::min(width, block.column_end - column);
-      for (int64_t at = 0; at < p_.k; at += p_.depth) {
-        args.k = std::min(p_.depth, p_.k - at);
+      for (int64_t at = 0; at < p_.k; at += p_.way.depth) {
+        args.k = std::min(p_.way.depth, p_.k - at);
         args.add = at > 0;
         args.b = b_at_ + at * p_.b_k + column * p_.factor;
         row_blocks(0, a.count, MatMulCore::kNarrowRows, [&](int64_t row, int64_t rows) {
@@ -216,11 +216,11 @@ class Runner : ProductParts {
     MatMulArgs args;
     args.a_row = p_.a_row, args.b_k = p_.b_k, args.c_row = p_.c_row;
     int64_t shape_rows = 0, shape_columns = 0;
-    const int64_t height = std::max(kTwo, p_.l2_bytes / 2 / (p_.depth * core_.item) / kTwo * kTwo);
+    const int64_t height = std::max(kTwo, p_.l2_bytes / 2 / (p_.way.depth * core_.item) / kTwo * kTwo);
     for (int64_t top = block.row; top < block.row_end; top += height) {
       const int64_t bottom = std::min(block.row_end, top + height);
-      for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
-        args.k = std::min(p_.depth, p_.k - at);
+      for (int64_t at = 0; at == 0 || at < p_.k; at += p_.way.depth) {
+        args.k = std::min(p_.way.depth, p_.k - at);
         args.add = p_.added || at > 0;
         for (int64_t column = block.column; column < block.column_end; column += kTwo) {
           const int64_t columns = std::min(kTwo, block.column_end - column);
@@ -236,7 +236,7 @@ class Runner : ProductParts {
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             call(AmxCore::product(rows > AmxCore::kSide ? 2 : 1, columns > AmxCore::kSide ? 2 : 1), args);
           }
-          if (at + p_.depth >= p_.k) finish(block.batch, top, bottom, column, column + columns);
+          if (at + p_.way.depth >= p_.k) finish(block.batch, top, bottom, column, column + columns);
         }
       }
     }
@@ -253,13 +253,13 @@ class Runner : ProductParts {
                  int64_t number = 0) const {
     if (!produce_) return {a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k, p_.a_row};
     for_matrices(batch, row, row_end, [&](int64_t matrix, int64_t first, int64_t end, int64_t before) {
-      (*produce_)(matrix, first, end, at, at + k, scratch + before * p_.produced_row, p_.produced_row);
+      (*produce_)(matrix, first, end, at, at + k, scratch + before * p_.way.produced_row, p_.way.produced_row);
     });
-    return {scratch, p_.produced_row};
+    return {scratch, p_.way.produced_row};
   }
 
   /// Of a panel of A: k after k, rows beside each other.
-  int64_t a_panel_row() const { return p_.panel_rows * core_.item; }
+  int64_t a_panel_row() const { return p_.way.panel_rows * core_.item; }
 
   /// Of B, beyond which packing A pays.
   int64_t least_panels() const {
@@ -285,18 +285,18 @@ class Runner : ProductParts {
   // ---- packed -------------------------------------------------------------------------------------------------------
 
   void packed(const Block& block, char* scratch) const {
-    char* const produced = scratch + p_.a_panels * p_.a_panel;
+    char* const produced = scratch + p_.way.a_panels * p_.way.a_panel;
     char* const b_panels = produced + p_.produced_bytes();
     const int64_t most = core_.most_rows(2), rows_all = block.row_end - block.row,
                   columns_all = block.column_end - block.column;
-    const int64_t blocks = std::max<int64_t>(1, divide_up(columns_all, p_.columns));
+    const int64_t blocks = std::max<int64_t>(1, divide_up(columns_all, p_.way.columns));
     const int64_t width = round_up(divide_up(columns_all, blocks), panel_columns());
     // Rows that are packed for all columns.
-    const int64_t height = blocks > 1 && p_.packs_a ? p_.a_panels * most : rows_all;
-    const bool packs_a = p_.packs_a && columns_all > least_panels() * panel_columns();
-    const int64_t depths = divide_up(p_.k, p_.depth), parts = p_.summed * depths;
+    const int64_t height = blocks > 1 && p_.way.packs_a ? p_.way.a_panels * most : rows_all;
+    const bool packs_a = p_.way.packs_a && columns_all > least_panels() * panel_columns();
+    const int64_t depths = divide_up(p_.k, p_.way.depth), parts = p_.summed * depths;
     for (int64_t part = 0; part < parts; ++part) {
-      const int64_t number = part / depths, at = part % depths * p_.depth, k = std::min(p_.depth, p_.k - at);
+      const int64_t number = part / depths, at = part % depths * p_.way.depth, k = std::min(p_.way.depth, p_.k - at);
       MatMulArgs args;
       args.k = k;
       args.add = p_.added || part > 0;
@@ -314,7 +314,7 @@ class Runner : ProductParts {
               if (column == block.column)
                 pack_a(rows_of_a(block.batch, row, row + rows, at, k, produced, number), rows, k, a_panel);
               args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
-              if (blocks > 1) a_panel += p_.a_panel;
+              if (blocks > 1) a_panel += p_.way.a_panel;
             } else {
               const Rows a = rows_of_a(block.batch, row, row + rows, at, k, produced, number);
               args.a = a.at, args.a_row = a.row, args.a_k = p_.a_k;
@@ -322,7 +322,7 @@ class Runner : ProductParts {
             args.b = panels;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             set_epilogue(args, part + 1 == parts, column);
-            tiles(args, static_cast<int>(rows), columns, p_.depth * panel_row(), 2);
+            tiles(args, static_cast<int>(rows), columns, p_.way.depth * panel_row(), 2);
             if (part + 1 == parts) finish(block.batch, row, row + rows, column, column + columns);
           });
         }
@@ -331,7 +331,8 @@ class Runner : ProductParts {
 
   /// Of all of B: block of k after block of k.
   int64_t panels_before(int64_t k, int64_t column) const {
-    return (k / p_.depth * divide_up(p_.n, panel_columns()) + column / panel_columns()) * p_.depth * panel_row();
+    return (k / p_.way.depth * divide_up(p_.n, panel_columns()) + column / panel_columns()) * p_.way.depth *
+           panel_row();
   }
 
   /// Panels of two vectors of columns, each `depth` rows apart; the last one may be narrower.
@@ -343,7 +344,7 @@ class Runner : ProductParts {
       for (int64_t at = 0; at < k; at += kCopyRows) {
         args.k = std::min(kCopyRows, k - at);
         args.c = to + at * panel_row();
-        for (int64_t column = 0; column < columns; column += panel_columns(), args.c += p_.depth * panel_row()) {
+        for (int64_t column = 0; column < columns; column += panel_columns(), args.c += p_.way.depth * panel_row()) {
           args.a = from + at * p_.b_k + column * core_.item;
           copy_columns(args, std::min(panel_columns(), columns - column));
         }
@@ -352,7 +353,7 @@ class Runner : ProductParts {
     }
     for (int64_t column = 0; column < columns; column += core_.lanes) {
       char* const panel =
-          to + column / panel_columns() * p_.depth * panel_row() + column % panel_columns() * core_.item;
+          to + column / panel_columns() * p_.way.depth * panel_row() + column % panel_columns() * core_.item;
       args.a = from + column * p_.b_column;
       args.a_row = p_.b_column;
       args.c = panel;
@@ -383,7 +384,7 @@ class Runner : ProductParts {
   void dots_of_a(const Block& block, char* scratch) const {
     const Few columns = few(b_at_, p_.b_column, p_.b_k, p_.n, scratch);
     const int64_t height = round_up(divide_up(kRowBytes, p_.n * core_.item), MatMulCore::kMostDots);
-    const int64_t together = produce_ ? p_.produced_rows : height;
+    const int64_t together = produce_ ? p_.way.produced_rows : height;
     char* const produced = scratch + p_.scratch_bytes - p_.produced_bytes();
     for (int64_t row = block.row; row < block.row_end; row += height) {
       const int64_t end = std::min(block.row_end, row + height);
@@ -486,101 +487,104 @@ void Product::plan() {
   if (k <= 1) a_k = factor, b_k = b_column == factor ? b_k : factor;
   if (n <= 1) b_column = factor;
   FRAMEJIT_CHECK(!windows || a_k == item, "rows of weights are contiguous");
-  matrix_rows = m;
+  way.matrix_rows = m;
   // Matrices of A that follow each other and meet the same B are one matrix.
   while (!batch.empty() && batch.back().b == 0 && batch.back().a == m * a_row && batch.back().c == m * c_row) {
     m *= batch.back().extent;
     batch.pop_back();
   }
-  rows = m;
-  batches = 1;
-  for (const Axis& axis : batch) batches *= axis.extent;
-  empty = batches == 0 || m == 0 || n == 0;
-  const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
+  way.rows = m;
+  way.batches = 1;
+  for (const Axis& axis : batch) way.batches *= axis.extent;
+  way.empty = way.batches == 0 || m == 0 || n == 0;
+  const double elements = static_cast<double>(way.batches) * static_cast<double>(m) * static_cast<double>(n);
   nanoseconds = 2 * elements * static_cast<double>(k * summed) / (in_amx ? 800.0 : item == 4 ? 100.0 : 50.0);
   // Few rows or columns wait for the other factor, which comes from the third-level cache at best.
   if (!windows && std::min(m, n) <= kWaits)
-    nanoseconds =
-        std::max(nanoseconds, kByteNanoseconds * static_cast<double>(batches * summed * std::max(m, n) * k * factor));
+    nanoseconds = std::max(nanoseconds,
+                           kByteNanoseconds * static_cast<double>(way.batches * summed * std::max(m, n) * k * factor));
   // A column that lies along the rows of A is a row times a matrix.
   if (!windows && !added && summed == 1 && n == 1 && a_k != factor && a_row == factor && c_row == item) {
     std::swap(m, n);
     for (Axis& axis : batch) std::swap(axis.a, axis.b);
-    swapped = true;
+    way.swapped = true;
     const int64_t column_k = b_k;
     b_k = a_k, b_column = a_row;
     a_k = column_k, a_row = factor;
   }
-  streams = !windows && !in_place() && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows &&
-            n * k * item >= tuning.far_b;
-  const int64_t blocks = std::max<int64_t>(1, divide_up(k, streams ? tuning.streamed_depth : tuning.depth));
-  depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
+  way.streams = !windows && !in_place() && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows &&
+                n * k * item >= tuning.far_b;
+  const int64_t blocks = std::max<int64_t>(1, divide_up(k, way.streams ? tuning.streamed_depth : tuning.depth));
+  way.depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
   scratch_bytes = 0;
-  single = -1;
-  packs_a = a_k == item || a_row == item;
-  panel_rows = streams ? m : core.most_rows(2);
-  a_panel = round_up((depth * panel_rows + lanes) * item, kPanelLine);
-  a_panels = packs_a;
+  way.single = -1;
+  way.packs_a = a_k == item || a_row == item;
+  way.panel_rows = way.streams ? m : core.most_rows(2);
+  way.a_panel = round_up((way.depth * way.panel_rows + lanes) * item, kPanelLine);
+  way.a_panels = way.packs_a;
   const bool tiles_only = narrow || added;
   const auto deep = [&](int64_t few) { return k >= tuning.few_depth * few || (in_place() && few == 1 && k > 0); };
-  columns = 0;
+  way.columns = 0;
   if (windows) {
     plan_windows();
   } else if (in_amx) {
     FRAMEJIT_CHECK(k % AmxCore::kSide == 0 && summed == 1, "whole registers");
-    path = Path::Amx;
-    depth = std::max<int64_t>(1, std::min(k, round_up(depth, AmxCore::kSide)));
+    way.path = Path::Amx;
+    way.depth = std::max<int64_t>(1, std::min(k, round_up(way.depth, AmxCore::kSide)));
   } else if (summed > 1 && k > 0) {
-    path = Path::PackedTiles;
+    way.path = Path::PackedTiles;
   } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == factor &&
              deep(n)) {
-    path = Path::Dots;
+    way.path = Path::Dots;
     if (copies_few(b_k)) scratch_bytes = n * few_pitch();
   } else if (!tiles_only && m <= tuning.few_rows && b_k == factor && b_column != factor && deep(m)) {
-    path = Path::DotsOfB;
+    way.path = Path::DotsOfB;
     if (copies_few(a_k)) scratch_bytes = m * few_pitch();
   } else if (in_place() && m <= tuning.narrow_rows && b_column == factor && k > 0) {
-    path = Path::Row;
-    depth = tuning.narrow_depth;
+    way.path = Path::Row;
+    way.depth = tuning.narrow_depth;
     if (copies_few(a_k)) scratch_bytes = m * few_pitch();
   } else if (!tiles_only && !in_place() && m == 1 && b_column == item && n >= 16 * lanes &&
              n * k * item >= tuning.far_b) {
-    path = Path::Row;
-  } else if (k == 0 || streams || (b_column == item && fits_as_it_lies())) {
-    path = Path::Tiles;
-    packs_a &= streams;
-    if (packs_a) scratch_bytes = a_panel;
+    way.path = Path::Row;
+  } else if (k == 0 || way.streams || (b_column == item && fits_as_it_lies())) {
+    way.path = Path::Tiles;
+    way.packs_a &= way.streams;
+    if (way.packs_a) scratch_bytes = way.a_panel;
     find_single();
   } else {
-    path = Path::PackedTiles;
+    way.path = Path::PackedTiles;
   }
-  if (path == Path::PackedTiles) {
+  if (way.path == Path::PackedTiles) {
     const int64_t panel = 2 * lanes;
-    columns = std::max(panel, l2_bytes * 5 / 8 / (depth * item) / panel * panel);
-    if (packs_a && n > columns) a_panels = std::clamp<int64_t>(4 * l2_bytes / a_panel, 1, divide_up(m, panel_rows));
-    scratch_bytes = a_panels * a_panel + depth * item * std::min(columns, round_up(n, panel));
+    way.columns = std::max(panel, l2_bytes * 5 / 8 / (way.depth * item) / panel * panel);
+    if (way.packs_a && n > way.columns)
+      way.a_panels = std::clamp<int64_t>(4 * l2_bytes / way.a_panel, 1, divide_up(m, way.panel_rows));
+    scratch_bytes = way.a_panels * way.a_panel + way.depth * item * std::min(way.columns, round_up(n, panel));
   }
 }
 
 bool Product::produce_a(bool joined) {
   const auto shared = [](const Axis& axis) { return axis.a == 0 && axis.extent > 1; };
-  if (empty || k == 0 || windows || swapped || narrow || single >= 0 || streams || summed > 1 || a_k != core.item)
+  if (way.empty || k == 0 || windows || way.swapped || narrow || way.single >= 0 || way.streams || summed > 1 ||
+      a_k != core.item)
     return false;
   if (std::any_of(batch.begin(), batch.end(), shared)) return false;
   // What stays in cache costs nothing to read again; columns that are split between threads would each have an A of
   // their own.
-  if (batches * m * k * core.item <= 2 * l2_bytes || batches * m < 8 * panel_rows * num_threads()) return false;
-  const bool dots = path == Path::Dots;
-  if (!dots && path != Path::Tiles && (path != Path::PackedTiles || n > columns)) return false;
-  const int64_t row = (dots ? k : depth) * core.item;
-  produced_rows = panel_rows;
-  if (dots) produced_rows = round_up(divide_up(kRowBytes, row), MatMulCore::kMostDots);
-  if (path == Path::Tiles) produced_rows *= std::max<int64_t>(1, kRowBytes / (row * panel_rows));
-  produced_row = joined && row == k * core.item ? row : round_up(row, kPanelLine);
-  if (produced_row % kManyLines == 0) produced_row += kPanelLine;
-  if (produced_bytes() > l2_bytes / 2) produced_rows = 0;
+  if (way.batches * m * k * core.item <= 2 * l2_bytes || way.batches * m < 8 * way.panel_rows * num_threads())
+    return false;
+  const bool dots = way.path == Path::Dots;
+  if (!dots && way.path != Path::Tiles && (way.path != Path::PackedTiles || n > way.columns)) return false;
+  const int64_t row = (dots ? k : way.depth) * core.item;
+  way.produced_rows = way.panel_rows;
+  if (dots) way.produced_rows = round_up(divide_up(kRowBytes, row), MatMulCore::kMostDots);
+  if (way.path == Path::Tiles) way.produced_rows *= std::max<int64_t>(1, kRowBytes / (row * way.panel_rows));
+  way.produced_row = joined && row == k * core.item ? row : round_up(row, kPanelLine);
+  if (way.produced_row % kManyLines == 0) way.produced_row += kPanelLine;
+  if (produced_bytes() > l2_bytes / 2) way.produced_rows = 0;
   scratch_bytes += produced_bytes();
-  return produced_rows > 0;
+  return way.produced_rows > 0;
 }
 
 /// Is packing more work than the product saves by it?
@@ -593,14 +597,14 @@ bool Product::fits_as_it_lies() const {
 }
 
 void Product::find_single() {
-  if (k > depth) return;
+  if (k > way.depth) return;
   for (int vectors : {MatMulCore::kHalf, 1, 2}) {
     const int64_t lanes = vectors == MatMulCore::kHalf ? core.lanes / 2 : core.lanes,
                   width = std::max(1, vectors) * lanes;
     const bool masked = n < width;
     if (n > width || m > core.most_rows(vectors) || !core.has_tile(static_cast<int>(m), vectors, masked)) continue;
-    single = MatMulCore::tile(static_cast<int>(m), vectors, masked);
-    live = n - (width - lanes);
+    way.single = MatMulCore::tile(static_cast<int>(m), vectors, masked);
+    way.live = n - (width - lanes);
     return;
   }
 }
@@ -613,9 +617,9 @@ struct Grid {
   int64_t rows = 1, columns = 1, panel = 1, row_panel = 1;
 
   /// Of the cuts into as many pieces the one that ends first.
-  Grid(const Product& p, const Cut& cut) : panel(p.path == Product::Path::DotsOfB ? 1 : 2 * p.core.lanes) {
-    int64_t least_rows = p.path == Product::Path::PackedTiles ? 4 * p.core.most_rows(2) : p.core.most_rows(2);
-    int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
+  Grid(const Product& p, const Cut& cut) : panel(p.way.path == Product::Path::DotsOfB ? 1 : 2 * p.core.lanes) {
+    int64_t least_rows = p.way.path == Product::Path::PackedTiles ? 4 * p.core.most_rows(2) : p.core.most_rows(2);
+    int64_t least_columns = p.way.path == Product::Path::DotsOfB ? 32 : 4 * panel;
     if (p.in_amx) row_panel = least_rows = 2 * AmxCore::kSide;
     if (p.windows) {
       // Whole lines or planes, and the channels of a panel; of a gradient of weights, channels with all places of their
@@ -628,14 +632,15 @@ struct Grid {
       least_columns = panel;
     }
     const bool by_rows =
-        p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines && p.path != Product::Path::Row;
-    const bool by_columns = p.path != Product::Path::Dots && p.produced_rows == 0;  // an A that is computed is so once
+        p.way.path != Product::Path::DotsOfB && p.way.path != Product::Path::Lines && p.way.path != Product::Path::Row;
+    const bool by_columns =
+        p.way.path != Product::Path::Dots && p.way.produced_rows == 0;  // an A that is computed is so once
     const int64_t most_rows = by_rows ? std::max<int64_t>(1, p.m / least_rows) : 1;
-    const int64_t fewest_columns = p.columns > 0 ? divide_up(p.n, p.columns) : 1;
+    const int64_t fewest_columns = p.way.columns > 0 ? divide_up(p.n, p.way.columns) : 1;
     const int64_t most_columns = by_columns ? std::max(fewest_columns, p.n / least_columns) : 1;
     double best = std::numeric_limits<double>::infinity();
     for (int64_t wanted = cut.fewest;; wanted = std::min(2 * wanted, cut.most)) {
-      const int64_t each = divide_up(wanted, p.batches);
+      const int64_t each = divide_up(wanted, p.way.batches);
       for (int64_t r = 1; r <= std::min(each, most_rows); ++r) {
         const int64_t c = std::clamp(divide_up(each, r), fewest_columns, most_columns);
         if (const double end = ends(p, cut.threads, r, c); end < best) best = end, rows = r, columns = c;
@@ -649,12 +654,12 @@ struct Grid {
     const auto height = static_cast<double>(divide_up(p.m, r)),
                width = static_cast<double>(std::min(p.n, round_up(divide_up(p.n, c), panel)));
     double packed = 0;
-    if (p.path == Product::Path::PackedTiles) packed = width + (p.packs_a ? height : 0);
-    if (p.path == Product::Path::Weights)
+    if (p.way.path == Product::Path::PackedTiles) packed = width + (p.way.packs_a ? height : 0);
+    if (p.way.path == Product::Path::Weights)
       packed = height + width * static_cast<double>(p.windows->channels) / static_cast<double>(p.n);
-    if (p.path == Product::Path::Winograd) packed = height + width / 2;
+    if (p.way.path == Product::Path::Winograd) packed = height + width / 2;
     const double piece = (height * width + kPackedElement * packed) * static_cast<double>(p.k * p.summed);
-    return (static_cast<double>(divide_up(p.batches * r * c, threads)) + kLatePiece) * piece;
+    return (static_cast<double>(divide_up(p.way.batches * r * c, threads)) + kLatePiece) * piece;
   }
 
   int64_t row(const Product& p, int64_t i) const {
@@ -668,8 +673,8 @@ struct Grid {
 }  // namespace
 
 bool has_panels(const Product& product) {
-  return product.path == Product::Path::PackedTiles && !product.windows && product.summed == 1 && product.k > 0 &&
-         !product.empty && !product.narrow && !product.swapped &&
+  return product.way.path == Product::Path::PackedTiles && !product.windows && product.summed == 1 && product.k > 0 &&
+         !product.way.empty && !product.narrow && !product.way.swapped &&
          std::all_of(product.batch.begin(), product.batch.end(), [](const Product::Axis& axis) { return axis.b == 0; });
 }
 
@@ -696,26 +701,28 @@ const char* KeptPanels::of(const Product& product, const char* b) {
 
 void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
                  const FinishedTile* finished, const char* panels, const ProduceA* produce, const char* bias) {
-  if (product.empty) return;
-  if (product.swapped) std::swap(a, b);
+  if (product.way.empty) return;
+  if (product.way.swapped) std::swap(a, b);
   Runner runner(product, a, b, c, finished, panels, produce, bias);
-  if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
+  if (product.way.single >= 0 && product.way.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   // A row goes along those of B, which are read the better the longer they are.
-  Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state, product.path == Product::Path::Row ? 1 : 4);
+  Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state,
+          product.way.path == Product::Path::Row ? 1 : 4);
   // These ask by themselves: their pieces copy and transform the same again.
-  const bool asks = cut.polled && (product.path == Product::Path::Weights || product.path == Product::Path::Winograd);
+  const bool asks =
+      cut.polled && (product.way.path == Product::Path::Weights || product.way.path == Product::Path::Winograd);
   if (asks) cut.fewest = cut.most = cut.threads;
   const std::function<bool()> stops = [&] { return state.stopped() || state.poller->check(); };
   if (asks) runner.ask(&stops);
   if (!cut.split && !cut.polled) {
     const Scratch scratch(state.reserve ? 0 : product.scratch_bytes, state);
-    for (int64_t batch = 0; batch < product.batches; ++batch)
+    for (int64_t batch = 0; batch < product.way.batches; ++batch)
       runner.run({batch, 0, product.m, 0, product.n}, state.reserve ? state.reserve : scratch.data());
     return;
   }
   const Grid grid(product, cut);
   const int64_t blocks = grid.rows * grid.columns;
-  run_pieces(product.batches * blocks, 1, product.nanoseconds, cut, state, [&](int64_t begin, int64_t end) {
+  run_pieces(product.way.batches * blocks, 1, product.nanoseconds, cut, state, [&](int64_t begin, int64_t end) {
     const Scratch scratch(product.scratch_bytes, state);
     Runner mine = runner;
     while (begin < end) {
@@ -730,8 +737,8 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
 }
 
 void run_product_here(const Product& product, const char* a, const char* b, char* c, char* scratch) {
-  if (product.empty) return;
-  if (product.swapped) std::swap(a, b);
+  if (product.way.empty) return;
+  if (product.way.swapped) std::swap(a, b);
   Runner(product, a, b, c, nullptr).run({0, 0, product.m, 0, product.n}, scratch);
 }
 
@@ -745,7 +752,7 @@ void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch,
   const std::vector<uint16_t>& operands = loop.stages[0].operands;
   const int inner = loop.rank() - 1, rows = inner - step.column_axes;
   const int64_t count = row_end - row, length = loop.extents[static_cast<std::size_t>(inner)];
-  row += batch % step.groups * step.product.matrix_rows;
+  row += batch % step.groups * step.product.way.matrix_rows;
   batch /= step.groups;
   const auto along = [&](std::size_t operand, int64_t position, int first, int last) {
     int64_t bytes = 0;

@@ -32,7 +32,7 @@ struct Memory {
                   panel = 2 * p.core.lanes;
     const int64_t tiles = w.band_planes * divide_up(w.band_lines, 2) * divide_up(w.axes[2].result, 2),
                   inputs = p.k / kWindow;
-    sums = weights + std::max<int64_t>(p.depth, p.core.lanes) * 2 * vector;
+    sums = weights + std::max<int64_t>(p.way.depth, p.core.lanes) * 2 * vector;
     reach = sums + places * 2 * vector;
     direct = reach + round_up(inputs * 8, kPanelLine);
     copy = direct + round_up(p.k * 8, kPanelLine);
@@ -151,7 +151,7 @@ class WinogradConvolution : ConvolutionParts {
 
   /// [point][channel in][channel out]
   void transform_panel(const Block& block, int64_t row) const {
-    const int64_t channels = std::min(panel_columns(), block.row_end - row), many = p_.depth / kWindow;
+    const int64_t channels = std::min(panel_columns(), block.row_end - row), many = p_.way.depth / kWindow;
     for (int64_t first = 0; first < inputs_; first += many) {
       const int64_t count = std::min(many, inputs_ - first);
       pack_weights(a_at_ + row * p_.a_row + first * kWindow * core_.item, count * kWindow, channels,
@@ -227,9 +227,9 @@ class WinogradConvolution : ConvolutionParts {
 
   void sum_directly(const char* from, const Part& part, int64_t row, int64_t channels, char* to, int64_t lines,
                     int64_t places) const {
-    for (int64_t at = 0; at < p_.k; at += p_.depth) {
+    for (int64_t at = 0; at < p_.k; at += p_.way.depth) {
       MatMulArgs args;
-      args.k = std::min(p_.depth, p_.k - at);
+      args.k = std::min(p_.way.depth, p_.k - at);
       args.add = at > 0;
       args.a_row = part.pitches[2];
       args.reach = reinterpret_cast<const int64_t*>(scratch_ + memory_.direct) + at;

@@ -102,6 +102,25 @@ struct Product {
     Amx
   };
 
+  /// How it is computed.
+  struct Way {
+    Path path = Path::Tiles;
+    int64_t batches = 1;
+    int64_t depth = 0;    // of a block of k
+    int64_t columns = 0;  // of B that are packed at once
+    bool packs_a = false;
+    int64_t panel_rows = 0, a_panel = 0;  // of a panel of A, and its bytes
+    int64_t a_panels = 0;                 // ... and how many are kept, for all columns of B
+    bool streams = false;                 // few rows of A meet a large B, which is read along its rows
+    int single = -1;                      // the part that makes all of C at once
+    int64_t live = 0;                     // its lanes, where it is masked
+    int64_t rows = 0, matrix_rows = 0;    // of C before it was transposed, and before matrices were joined
+    bool empty = false;
+    bool swapped = false;  // computed as the transposed product
+    int64_t produced_rows = 0,
+            produced_row = 0;  // of A that are computed at once, and bytes from one to the next; 0: A lies in memory
+  };
+
   codegen::MatMulCore core;
   const void* code = nullptr;
   int64_t l2_bytes = 1 << 20;
@@ -121,30 +140,16 @@ struct Product {
   Tuning tuning{};
 
   // Chosen by `plan`.
-  Path path = Path::Tiles;
-  int64_t batches = 1;
-  int64_t depth = 0;    // of a block of k
-  int64_t columns = 0;  // of B that are packed at once
-  bool packs_a = false;
-  int64_t panel_rows = 0, a_panel = 0;  // of a panel of A, and its bytes
-  int64_t a_panels = 0;                 // ... and how many are kept, for all columns of B
+  Way way;
   int64_t scratch_bytes = 0;
-  bool streams = false;               // few rows of A meet a large B, which is read along its rows
-  int single = -1;                    // the part that makes all of C at once
-  int64_t live = 0;                   // its lanes, where it is masked
-  int64_t rows = 0, matrix_rows = 0;  // of C before it was transposed, and before matrices were joined
-  bool empty = false;
-  bool swapped = false;    // computed as the transposed product
   double nanoseconds = 0;  // estimate for one thread
-  int64_t produced_rows = 0,
-          produced_row = 0;  // of A that are computed at once, and bytes from one to the next; 0: A lies in memory
 
   void plan();
   /// Narrow elements where they lie?
   bool in_place() const { return factor < core.item; }
   /// Vectors along k that meet many others: are they copied, so many elements apart?
   bool copies_few(int64_t distance) const {
-    return distance != factor || (path == Path::Row && k * factor % core.item != 0);
+    return distance != factor || (way.path == Path::Row && k * factor % core.item != 0);
   }
   int64_t few_pitch() const {
     return (k * factor + core.vector_bytes() - 1) / core.vector_bytes() * core.vector_bytes();
@@ -152,13 +157,17 @@ struct Product {
   /// Do rows of A that lie a power of two apart want the same few lines of a cache?
   bool rows_collide() const { return a_k == core.item && a_row % (core.avx512 ? 4096 : 8192) == 0; }
   /// Behind `plan`, of narrow elements where they lie: is there a way?
-  bool lies_right() const { return !empty && (path == Path::Dots || path == Path::DotsOfB || path == Path::Row); }
+  bool lies_right() const {
+    return !way.empty && (way.path == Path::Dots || way.path == Path::DotsOfB || way.path == Path::Row);
+  }
   /// Behind `plan`: room for rows of A that are computed when they are wanted, each element once; `joined`: whole rows
   /// follow each other. False where the chosen way had better find all of A in memory.
   bool produce_a(bool joined);
-  int64_t produced_bytes() const { return (produced_rows * produced_row + 63) / 64 * 64; }
+  int64_t produced_bytes() const { return (way.produced_rows * way.produced_row + 63) / 64 * 64; }
   /// Do tiles make all of C, with the columns of a bias along theirs?
-  bool takes_bias() const { return (path == Path::Tiles || path == Path::PackedTiles) && !windows && !swapped; }
+  bool takes_bias() const {
+    return (way.path == Path::Tiles || way.path == Path::PackedTiles) && !windows && !way.swapped;
+  }
 
  private:
   bool fits_as_it_lies() const;

@@ -26,7 +26,7 @@ class ProductParts {
   ProductParts(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished)
       : p_(product), core_(product.core), a_(a), b_(b), c_(c), finished_(finished) {}
 
-  Product::Path path() const { return p_.path; }
+  Product::Path path() const { return p_.way.path; }
   /// Asked between bands of an image by the ways that take long in one piece; true: the run has ended, C is not wanted.
   void ask(const std::function<bool()>* stops) { stops_ = stops; }
 
@@ -35,7 +35,7 @@ class ProductParts {
 
   void finish(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) const {
     if (!finished_) return;
-    if (p_.swapped) std::swap(row, column), std::swap(row_end, column_end);
+    if (p_.way.swapped) std::swap(row, column), std::swap(row_end, column_end);
     for_matrices(batch, row, row_end, [&](int64_t matrix, int64_t first, int64_t end, int64_t) {
       (*finished_)(matrix, first, end, column, column_end);
     });
@@ -45,10 +45,10 @@ class ProductParts {
   /// these).
   template <class F>
   void for_matrices(int64_t batch, int64_t row, int64_t row_end, F&& f) const {
-    const int64_t matrices = p_.rows / p_.matrix_rows, begin = row;
+    const int64_t matrices = p_.way.rows / p_.way.matrix_rows, begin = row;
     while (row < row_end) {
-      const int64_t matrix = row / p_.matrix_rows, first = matrix * p_.matrix_rows;
-      const int64_t end = std::min(row_end, first + p_.matrix_rows);
+      const int64_t matrix = row / p_.way.matrix_rows, first = matrix * p_.way.matrix_rows;
+      const int64_t end = std::min(row_end, first + p_.way.matrix_rows);
       f(batch * matrices + matrix, row - first, end - first, row - begin);
       row = end;
     }

@@ -398,8 +398,8 @@ void measure(const Shape& s, const Options& o, const void* code, const Blas& bla
   };
   const double peak = *std::max_element(limit.begin(), limit.end()) * o.threads;
   std::printf("%-12s %6ld %5ld %5ld %s%s path %d %12.0f ns %7.1f GFLOP/s %5.1f %% of peak", s.set, s.m, s.n, s.k,
-              s.at ? "T" : "n", s.bt ? "T" : "n", static_cast<int>(p.path), least(own) * 1e9, flops / least(own) * 1e-9,
-              flops / least(own) * 1e-7 / peak);
+              s.at ? "T" : "n", s.bt ? "T" : "n", static_cast<int>(p.way.path), least(own) * 1e9,
+              flops / least(own) * 1e-9, flops / least(own) * 1e-7 / peak);
   if (blas.gemm)
     std::printf("  peer %7.1f  ratio %5.2f median %5.2f", flops / least(peer) * 1e-9, least(peer) / least(own),
                 median(ratio));

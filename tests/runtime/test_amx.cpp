@@ -79,7 +79,7 @@ class PackedBytes {
     p_.added = added;
     p_.plan();
     if (in_pieces) p_.nanoseconds = 1e9;
-    EXPECT_EQ(p_.path, Product::Path::Amx);
+    EXPECT_EQ(p_.way.path, Product::Path::Amx);
     std::memset(c_.data, 0x11, static_cast<std::size_t>(batch_ * c_bytes_));
     RunState state;
     run_product(p_, a_.data, b_.data, c_.data, state);

@@ -94,8 +94,8 @@ class Check {
   }
 
   void expect_right(const std::vector<T>& got) const {
-    const bool dots = p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB;
-    const int64_t depth = std::max<int64_t>(p_.path == Product::Path::Row ? case_.k : p_.depth, 1);
+    const bool dots = p_.way.path == Product::Path::Dots || p_.way.path == Product::Path::DotsOfB;
+    const int64_t depth = std::max<int64_t>(p_.way.path == Product::Path::Row ? case_.k : p_.way.depth, 1);
     const int64_t pitch = given_.c_row / static_cast<int64_t>(sizeof(T));
     if (got.empty()) return;
     for (int64_t batch = 0; batch < case_.batch; ++batch)
@@ -136,7 +136,8 @@ class Check {
 
   std::string name() const {
     return std::to_string(case_.m) + "x" + std::to_string(case_.n) + "x" + std::to_string(case_.k) +
-           (case_.at ? " A^T" : "") + (case_.bt ? " B^T" : "") + " path " + std::to_string(static_cast<int>(p_.path));
+           (case_.at ? " A^T" : "") + (case_.bt ? " B^T" : "") + " path " +
+           std::to_string(static_cast<int>(p_.way.path));
   }
 
  private:
@@ -237,9 +238,9 @@ TEST_F(MatMulProduct, PanelsOfAServeSeveralBlocksOfColumns) {
   std::mt19937_64 random(2);
   each_core([&](const codegen::Cpu& cpu, DType, const void* code) {
     const Product p = Check<float>(cases[0], cpu, code, random).product();
-    EXPECT_LT(p.columns, p.n);
-    EXPECT_GT(p.a_panels, 1);
-    EXPECT_LT(p.a_panels * p.panel_rows, p.m);
+    EXPECT_LT(p.way.columns, p.n);
+    EXPECT_GT(p.way.a_panels, 1);
+    EXPECT_LT(p.way.a_panels * p.way.panel_rows, p.m);
   });
 }
 
@@ -251,8 +252,8 @@ TEST_F(MatMulProduct, FewRowsTimesLargeMatrix) {
   std::mt19937_64 random(2);
   each_core([&](const codegen::Cpu& cpu, DType, const void* code) {
     const Product p = Check<float>(cases[0], cpu, code, random).product();
-    EXPECT_EQ(p.path, Product::Path::Tiles);
-    EXPECT_EQ(p.depth, p.tuning.streamed_depth);
+    EXPECT_EQ(p.way.path, Product::Path::Tiles);
+    EXPECT_EQ(p.way.depth, p.tuning.streamed_depth);
   });
 }
 
@@ -262,7 +263,7 @@ TEST_F(MatMulProduct, RowTimesLargeMatrix) {
   check(cases);
   std::mt19937_64 random(2);
   each_core([&](const codegen::Cpu& cpu, DType, const void* code) {
-    EXPECT_EQ(Check<float>(cases[0], cpu, code, random).product().path, Product::Path::Row);
+    EXPECT_EQ(Check<float>(cases[0], cpu, code, random).product().way.path, Product::Path::Row);
   });
 }
 
@@ -334,7 +335,7 @@ TEST_F(MatMulProduct, NanAndInfinityStayInTheirRowAndColumn) {
       for (int64_t i = 0; i < c.m; ++i)
         for (int64_t j = 0; j < c.n; ++j) {
           const float value = got[static_cast<std::size_t>(i * pitch + j)];
-          EXPECT_EQ(std::isnan(value), i == 1) << i << "," << j << " path " << static_cast<int>(p.path);
+          EXPECT_EQ(std::isnan(value), i == 1) << i << "," << j << " path " << static_cast<int>(p.way.path);
           if (i != 1) {
             EXPECT_EQ(std::isinf(value), j == 2) << i << "," << j;
           }
@@ -907,7 +908,7 @@ class InPlaceProduct : public ::testing::Test {
     const Case& c = g.of;
     const std::string name = std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) +
                              (c.at ? " A^T" : "") + (c.bt ? " B^T" : "") + " path " +
-                             std::to_string(static_cast<int>(g.product.path)) + " kind " +
+                             std::to_string(static_cast<int>(g.product.way.path)) + " kind " +
                              std::to_string(static_cast<int>(g.kind));
     const uint32_t right = g.kind == Kind::Int8 ? 0xff : ~0u;
     const int64_t pitch = c.n == 1 ? 1 : c.n + c.pad;
@@ -973,7 +974,7 @@ TEST_F(InPlaceProduct, RowsAndColumns) {
     for (const Case& c : cases) {
       const Given g = give(kind, c, code, random);
       if (!g.product.lies_right()) continue;
-      ++seen.at(static_cast<std::size_t>(g.product.path));
+      ++seen.at(static_cast<std::size_t>(g.product.way.path));
       expect_right(g, g.run());
       if (HasFatalFailure()) return;
     }
@@ -985,7 +986,7 @@ TEST_F(InPlaceProduct, RowsAndColumns) {
 TEST_F(InPlaceProduct, OneRowOrColumnIsNeverPacked) {
   std::mt19937_64 random(5);
   each_kind([&](Kind kind, const void* code) {
-    const auto path = [&](const Case& c) { return give(kind, c, code, random).product.path; };
+    const auto path = [&](const Case& c) { return give(kind, c, code, random).product.way.path; };
     EXPECT_EQ(path({1, 300, 50}), Product::Path::Row);
     EXPECT_EQ(path({1, 300, 3}), Product::Path::Row);
     EXPECT_EQ(path({300, 1, 50, true}), Product::Path::Row);
