@@ -83,6 +83,24 @@ class FlagScope {
   std::fenv_t saved_;
 };
 
+Scalar load(const Array& a, int64_t offset) { return scalar_from(a.dtype, a.ref.data + offset); }
+
+void store(const Array& a, int64_t offset, const Scalar& s) {
+  std::memcpy(a.ref.data + offset, element_of(a.dtype, s).data(), static_cast<std::size_t>(size_of(a.dtype)));
+}
+
+void assign(const Array& out, const Array& in) {
+  const std::vector<int64_t> strides = broadcast_strides(in.ref, out.ref.shape);
+  for_each_index(out.ref.shape, [&](const std::vector<int64_t>& at) {
+    store(out, dot(at, out.ref.strides), load(in, dot(at, strides)));
+  });
+}
+
+void expand(ArrayRef& a, int64_t axis) {
+  a.shape.insert(a.shape.begin() + axis, 1);
+  a.strides.insert(a.strides.begin() + axis, 0);
+}
+
 class Interpreter {
  public:
   Interpreter(const Graph& graph, std::span<const ArrayRef> params, std::span<const int64_t> symbols,
@@ -258,12 +276,6 @@ class Interpreter {
     return a;
   }
 
-  static Scalar load(const Array& a, int64_t offset) { return scalar_from(a.dtype, a.ref.data + offset); }
-
-  static void store(const Array& a, int64_t offset, const Scalar& s) {
-    std::memcpy(a.ref.data + offset, element_of(a.dtype, s).data(), static_cast<std::size_t>(size_of(a.dtype)));
-  }
-
   bool node(ValueId v) {
     const Node& n = graph_.node(v);
     switch (def(n.op).cls) {
@@ -350,13 +362,6 @@ class Interpreter {
     if (!run_numpy_loop_(n.op, operand_dtype(v), out.dtype, operands, count)) return false;
     assign(out, packed);
     return true;
-  }
-
-  static void assign(const Array& out, const Array& in) {
-    const std::vector<int64_t> strides = broadcast_strides(in.ref, out.ref.shape);
-    for_each_index(out.ref.shape, [&](const std::vector<int64_t>& at) {
-      store(out, dot(at, out.ref.strides), load(in, dot(at, strides)));
-    });
   }
 
   bool view(ValueId v, const Node& n) {
@@ -577,11 +582,6 @@ class Interpreter {
     for (const std::vector<double>& values : parts)
       for (double value : values) store(out, 4 * place++, Scalar{std::bit_cast<uint32_t>(static_cast<float>(value))});
     return true;
-  }
-
-  static void expand(ArrayRef& a, int64_t axis) {
-    a.shape.insert(a.shape.begin() + axis, 1);
-    a.strides.insert(a.strides.begin() + axis, 0);
   }
 
   const Graph& graph_;
