@@ -49,6 +49,111 @@ SymbolRanges::SymbolRanges(const Program& program, std::span<const int64_t> symb
 
 namespace {
 
+/// A loop of ours takes as long as its result is.
+double nanoseconds_of_library_call(const BoundLibraryCall& call) {
+  if (!call.callee.name) return kLibraryCallNanoseconds;
+  double elements = 1;
+  for (int64_t n : call.shapes.back()) elements *= static_cast<double>(n);
+  return elements;
+}
+
+double cost_of(const BoundStep& step) {
+  if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->nanoseconds;
+  if (const auto* product = product_of(step)) return product->product.nanoseconds;
+  if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
+    return (*attention)->attention.nanoseconds;
+  return 0;
+}
+
+double nanoseconds_of(const BoundStep& step) {
+  if (const auto* call = std::get_if<BoundLibraryCall>(&step)) return nanoseconds_of_library_call(*call);
+  if (const auto* flow = std::get_if<BoundFlow>(&step))
+    return flow->step->kind == FlowStep::BranchBack ? kLoopNanoseconds : 0;
+  return cost_of(step);
+}
+
+int64_t scratch_of(const BoundStep& step) {
+  if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->scratch_bytes;
+  if (const auto* product = product_of(step))
+    return product->product.scratch_bytes + (product->narrowed ? product->narrowed->bytes() : 0);
+  if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
+    return (*attention)->attention.scratch_bytes;
+  return 0;
+}
+
+bool joins(const BoundLoop& loop, int axis) {
+  if (loop.extents[axis] == 1) return true;
+  for (std::size_t i = 0; i < loop.operands.size(); ++i)
+    if (loop.stride(i, axis) != loop.stride(i, axis + 1) * loop.extents[axis + 1]) return false;
+  return true;
+}
+
+/// Are so many lines of memory, one from each row, still in the second-level cache, and known to the processor's
+/// tables of pages, when the next elements of the rows are read? Distances that are multiples of large powers of two
+/// leave most of its sets unused.
+bool stays_in_cache(int64_t rows, int64_t stride) {
+  constexpr int64_t kLine = 64, kSets = 1024, kWays = 8, kPages = 1024;
+  const int64_t sets = kSets / std::gcd(kSets, std::max<int64_t>(1, std::abs(stride) / kLine));
+  return rows <= std::min(sets * kWays / 2, kPages);
+}
+
+/// Kernels on two axes or more, each element by itself.
+bool is_kernel_of_elements(const BoundLoop& loop) {
+  const bool has_index =
+      std::any_of(loop.operands.begin(), loop.operands.end(), [](const BoundOperand& o) { return o.index; });
+  const bool kernels =
+      std::all_of(loop.stages.begin(), loop.stages.end(), [](const BoundStage& s) { return s.kernel != nullptr; });
+  return loop.rank() >= 2 && loop.step->reduce == ReduceKind::None && loop.step->scratch_slots == 0 &&
+         !loop.guarded.kernel && !has_index && kernels;
+}
+
+void remove_axis(BoundLoop& out, int axis) {
+  const std::size_t rank = out.extents.size();
+  out.extents[axis + 1] *= out.extents[axis];
+  out.extents.erase(out.extents.begin() + axis);
+  std::vector<int64_t> strides;
+  strides.reserve(out.operands.size() * (rank - 1));
+  for (std::size_t i = 0; i < out.operands.size(); ++i)
+    for (std::size_t a = 0; a < rank; ++a)
+      if (static_cast<int>(a) != axis) strides.push_back(out.strides[i * rank + a]);
+  out.strides = std::move(strides);
+  if (axis < out.reduced_first) --out.reduced_first;
+  if (axis < out.reduced_last) --out.reduced_last;
+}
+
+void bind_direct(const LoopStep& step, BoundLoop& out) {
+  const int rank = out.rank();
+  if (rank > 2 || out.size == 0 || out.stages.size() != 1 || !out.stages[0].kernel || out.stages[0].slot >= 0 ||
+      out.guarded.kernel || out.scratch_bytes > 0 || step.redo_zero_or_nan)
+    return;
+  if (step.reduce != ReduceKind::None && (out.reduced_last - out.reduced_first != 1)) return;
+  if (step.reduce == ReduceKind::Pairwise && out.extents.back() > step.longest_run) return;
+  const std::vector<uint16_t>& operands = out.stages[0].operands;
+  if (std::any_of(operands.begin(), operands.end(), [&](uint16_t o) { return out.operands[o].index; })) return;
+  out.direct.assign(2 * std::max<std::size_t>(operands.size(), 1), 0);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    for (int axis = 0; axis < rank; ++axis)
+      out.direct[2 * i + static_cast<std::size_t>(rank - 1 - axis)] = out.stride(operands[i], axis);
+}
+
+/// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. NumPy loops keep
+/// their stretches.
+int operand_to_align(const LoopStep& step, const BoundLoop& out) {
+  if (out.tile == 0 || step.reduce != ReduceKind::None || out.rank() == 0) return -1;
+  for (const BoundStage& stage : out.stages)
+    if (!stage.kernel) return -1;
+  for (std::size_t i = 0; i < step.operands.size(); ++i)
+    if (const LoopOperand& o = step.operands[i]; o.written && !o.scratch)
+      if (out.stride(i, out.rank() - 1) == out.operands[i].itemsize) return static_cast<int>(i);
+  return -1;
+}
+
+/// By what the factors hold.
+Narrowed narrowed_of(graph::DType dtype) {
+  const int bytes = graph::size_of(dtype);
+  return bytes == 4 ? Narrowed::Rounded : bytes == 2 ? Narrowed::Low16 : Narrowed::Low8;
+}
+
 class Binder {
  public:
   /// To the symbols of `bound`.
@@ -130,38 +235,6 @@ class Binder {
     if (const auto* call = std::get_if<LibraryCallStep>(&step)) return bind_library_call(*call);
     if (const auto* flow = std::get_if<FlowStep>(&step)) return BoundFlow{flow, value(flow->offset)};
     return bind_undo(std::get<UndoStep>(step));
-  }
-
-  /// A loop of ours takes as long as its result is.
-  static double nanoseconds_of_library_call(const BoundLibraryCall& call) {
-    if (!call.callee.name) return kLibraryCallNanoseconds;
-    double elements = 1;
-    for (int64_t n : call.shapes.back()) elements *= static_cast<double>(n);
-    return elements;
-  }
-
-  static double nanoseconds_of(const BoundStep& step) {
-    if (const auto* call = std::get_if<BoundLibraryCall>(&step)) return nanoseconds_of_library_call(*call);
-    if (const auto* flow = std::get_if<BoundFlow>(&step))
-      return flow->step->kind == FlowStep::BranchBack ? kLoopNanoseconds : 0;
-    return cost_of(step);
-  }
-
-  static int64_t scratch_of(const BoundStep& step) {
-    if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->scratch_bytes;
-    if (const auto* product = product_of(step))
-      return product->product.scratch_bytes + (product->narrowed ? product->narrowed->bytes() : 0);
-    if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
-      return (*attention)->attention.scratch_bytes;
-    return 0;
-  }
-
-  static double cost_of(const BoundStep& step) {
-    if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->nanoseconds;
-    if (const auto* product = product_of(step)) return product->product.nanoseconds;
-    if (const auto* attention = std::get_if<std::shared_ptr<const BoundAttention>>(&step))
-      return (*attention)->attention.nanoseconds;
-    return 0;
   }
 
   /// Kernels that write memory of the plan or of the caller's results only, where nothing moves by pointers.
@@ -291,32 +364,6 @@ class Binder {
     }
   }
 
-  static bool joins(const BoundLoop& loop, int axis) {
-    if (loop.extents[axis] == 1) return true;
-    for (std::size_t i = 0; i < loop.operands.size(); ++i)
-      if (loop.stride(i, axis) != loop.stride(i, axis + 1) * loop.extents[axis + 1]) return false;
-    return true;
-  }
-
-  /// Are so many lines of memory, one from each row, still in the second-level cache, and known to the processor's
-  /// tables of pages, when the next elements of the rows are read? Distances that are multiples of large powers of two
-  /// leave most of its sets unused.
-  static bool stays_in_cache(int64_t rows, int64_t stride) {
-    constexpr int64_t kLine = 64, kSets = 1024, kWays = 8, kPages = 1024;
-    const int64_t sets = kSets / std::gcd(kSets, std::max<int64_t>(1, std::abs(stride) / kLine));
-    return rows <= std::min(sets * kWays / 2, kPages);
-  }
-
-  /// Kernels on two axes or more, each element by itself.
-  static bool is_kernel_of_elements(const BoundLoop& loop) {
-    const bool has_index =
-        std::any_of(loop.operands.begin(), loop.operands.end(), [](const BoundOperand& o) { return o.index; });
-    const bool kernels =
-        std::all_of(loop.stages.begin(), loop.stages.end(), [](const BoundStage& s) { return s.kernel != nullptr; });
-    return loop.rank() >= 2 && loop.step->reduce == ReduceKind::None && loop.step->scratch_slots == 0 &&
-           !loop.guarded.kernel && !has_index && kernels;
-  }
-
   /// Rows of a few elements leave most lanes of a vector idle, and a row that is written stands in the way of the next
   /// one's load.
   void join_rows(BoundLoop& out) const {
@@ -387,20 +434,6 @@ class Binder {
     for (std::size_t i = 0; i < out.stages.size(); ++i) out.stages[i] = bind_stage(out.step->stages[i], false);
   }
 
-  static void remove_axis(BoundLoop& out, int axis) {
-    const std::size_t rank = out.extents.size();
-    out.extents[axis + 1] *= out.extents[axis];
-    out.extents.erase(out.extents.begin() + axis);
-    std::vector<int64_t> strides;
-    strides.reserve(out.operands.size() * (rank - 1));
-    for (std::size_t i = 0; i < out.operands.size(); ++i)
-      for (std::size_t a = 0; a < rank; ++a)
-        if (static_cast<int>(a) != axis) strides.push_back(out.strides[i * rank + a]);
-    out.strides = std::move(strides);
-    if (axis < out.reduced_first) --out.reduced_first;
-    if (axis < out.reduced_last) --out.reduced_last;
-  }
-
   BoundStage bind_stage(const Stage& stage, bool streams) const {
     BoundStage out;
     out.operands = stage.operands;
@@ -434,21 +467,6 @@ class Binder {
       if (o.scratch) o.offset = at[o.buffer];
   }
 
-  static void bind_direct(const LoopStep& step, BoundLoop& out) {
-    const int rank = out.rank();
-    if (rank > 2 || out.size == 0 || out.stages.size() != 1 || !out.stages[0].kernel || out.stages[0].slot >= 0 ||
-        out.guarded.kernel || out.scratch_bytes > 0 || step.redo_zero_or_nan)
-      return;
-    if (step.reduce != ReduceKind::None && (out.reduced_last - out.reduced_first != 1)) return;
-    if (step.reduce == ReduceKind::Pairwise && out.extents.back() > step.longest_run) return;
-    const std::vector<uint16_t>& operands = out.stages[0].operands;
-    if (std::any_of(operands.begin(), operands.end(), [&](uint16_t o) { return out.operands[o].index; })) return;
-    out.direct.assign(2 * std::max<std::size_t>(operands.size(), 1), 0);
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      for (int axis = 0; axis < rank; ++axis)
-        out.direct[2 * i + static_cast<std::size_t>(rank - 1 - axis)] = out.stride(operands[i], axis);
-  }
-
   BoundLibraryCall bind_library_call(const LibraryCallStep& step) const {
     BoundLibraryCall out;
     out.callee = step.callee;
@@ -461,24 +479,6 @@ class Binder {
       for (const graph::Dim& d : o.strides) strides.push_back(value(d));
     }
     return out;
-  }
-
-  /// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. NumPy loops keep
-  /// their stretches.
-  static int operand_to_align(const LoopStep& step, const BoundLoop& out) {
-    if (out.tile == 0 || step.reduce != ReduceKind::None || out.rank() == 0) return -1;
-    for (const BoundStage& stage : out.stages)
-      if (!stage.kernel) return -1;
-    for (std::size_t i = 0; i < step.operands.size(); ++i)
-      if (const LoopOperand& o = step.operands[i]; o.written && !o.scratch)
-        if (out.stride(i, out.rank() - 1) == out.operands[i].itemsize) return static_cast<int>(i);
-    return -1;
-  }
-
-  /// By what the factors hold.
-  static Narrowed narrowed_of(graph::DType dtype) {
-    const int bytes = graph::size_of(dtype);
-    return bytes == 4 ? Narrowed::Rounded : bytes == 2 ? Narrowed::Low16 : Narrowed::Low8;
   }
 
   BoundMatMul bind_matmul(const MatMulStep& step, Bound& bound) const {
