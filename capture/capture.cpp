@@ -162,7 +162,7 @@ void RegionCapture::set_up() {
 }
 
 bool RegionCapture::can_commit() {
-  if (executor_.has_open_handlers() || session_.has_flag_actions()) return false;
+  if (executor_.has_open_handlers() || session_.flag_rules().any()) return false;
   for (const PendingEffect& e : executor_.effects().log()) {
     if (e.value && !is_materializable(e.value)) return false;
     for (const Value* item : e.items)
@@ -320,7 +320,7 @@ CaptureOutcome RegionCapture::run() {
     const int64_t most = request_.options.break_every;
     const bool known_loop = request_.element_loops && request_.element_loops->count(before) != 0;
     const bool compiled_loop = !known_loop && request_.options.loops && before != request_.entry &&
-                               !session_.has_tape() &&
+                               !session_.tapes().any() &&
                                !(request_.bytecode_loops && request_.bytecode_loops->count(before)) &&
                                executor_.loops.leaves(executor_, frame_);
     if (compiled_loop && request_.element_loops) request_.element_loops->insert(before);

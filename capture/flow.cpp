@@ -57,7 +57,7 @@ std::string differ_as_arrays(Session& s, const Value& a, const Value& b) {
   const graph::Type &x = s.graph().type(a.id()), &y = s.graph().type(b.id());
   if (x.dtype != y.dtype || x.rank() != y.rank()) return "arrays of two dtypes or ranks";
   if (x.shape != y.shape || x.strides != y.strides) return "arrays of two shapes, or orders in memory";
-  if (s.writing(a.id()) != Writing::Allowed || s.writing(b.id()) != Writing::Allowed)
+  if (s.inputs().writing(a.id()) != Writing::Allowed || s.inputs().writing(b.id()) != Writing::Allowed)
     return "arrays that are read-only";
   return {};
 }
@@ -67,10 +67,10 @@ bool is_new(const Value& v, const Session::Mark& mark) { return v.number >= mark
 bool is_own(Session& s, const Value& v, const Session::Mark& mark) {
   if (!is_new(v, mark) || v.kind != ValueKind::Array || v.which() != graph::kNoValue) return false;
   const graph::Op op = s.graph().node(v.id()).op;
-  if (s.is_measured_since(mark, s.graph().type(v.id()))) return false;
+  if (is_measured_since(s, mark, s.graph().type(v.id()))) return false;
   return !is_mutable_array(v) ||
          (graph::index(v.id()) >= mark.graph.nodes && !s.graph().type(v.id()).is_view() &&
-          s.writing(v.id()) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
+          s.inputs().writing(v.id()) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
 }
 
 namespace {
@@ -132,8 +132,8 @@ class Join {
     }
     for (const Result& r : results_) {
       if (!r.chooses || !r.chooses->is_array() || !is_mutable_array(*r.chooses)) continue;
-      s_.share(r.chooses->id());
-      for (const Value* v : r.chooses->items) s_.share(v->id());
+      s_.inputs().share(r.chooses->id());
+      for (const Value* v : r.chooses->items) s_.inputs().share(v->id());
     }
     return true;
   }
@@ -225,7 +225,7 @@ class Join {
     if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v))
       return v;
     if (const auto known = alone_[side].find(v); known != alone_[side].end()) return known->second;
-    if (v->is_array() && s_.is_measured_since(mark_, s_.graph().type(v->id())))
+    if (v->is_array() && is_measured_since(s_, mark_, s_.graph().type(v->id())))
       return differ("an array of a size that one side finds out");
     if (!is_own(s_, *v, mark_)) return differ("a value that is made on one side");
     const graph::Type type = s_.graph().type(v->id());

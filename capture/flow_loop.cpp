@@ -305,8 +305,8 @@ class LoopCapture {
     }
     for (const Output& o : outputs_) {
       if (!o.chooses) continue;
-      s_.share(o.chooses->id());
-      s_.share(o.chooses->items[0]->id());
+      s_.inputs().share(o.chooses->id());
+      s_.inputs().share(o.chooses->items[0]->id());
     }
     frame_.locals = after_;
     frame_.stack = stack_;
@@ -351,7 +351,7 @@ std::optional<Step> capture_array_loop(SymbolicFrame& frame) {
   Session& session = frame.session();
   Executor& x = frame.executor();
   const FlowMap& map = frame.view->flow_map();
-  if (!map.is_head(frame.pc) || x.options().decide || frame.generator || x.handled() || session.has_tape() ||
+  if (!map.is_head(frame.pc) || x.options().decide || frame.generator || x.handled() || session.tapes().any() ||
       x.branches >= kMostBranches)
     return std::nullopt;
   if (frame.flow.scope && frame.flow.scope->head == frame.pc) return std::nullopt;  // its own round begins
@@ -369,7 +369,7 @@ std::optional<Step> capture_array_loop(SymbolicFrame& frame) {
 }
 
 bool is_differentiated_round(SymbolicFrame& frame) {
-  if (!frame.session().has_tape()) return false;
+  if (!frame.session().tapes().any()) return false;
   const FlowMap& map = frame.view->flow_map();
   for (uint32_t head = 0; head < map.end(); ++head)
     if (map.is_head(head) && map.loop_at(head)[frame.pc]) return true;

@@ -64,7 +64,7 @@ std::optional<Break> Limits::exceeded(uint32_t steps, Session& session) {
   const graph::Graph& graph = session.graph();
   const std::size_t nodes = graph.value_count();
   const uint64_t work = steps + session.work().done();
-  const bool whole = options_.fullgraph || session.has_tape();
+  const bool whole = options_.fullgraph || session.tapes().any();
   if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
   uint64_t most = options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node};
   if (work >= most) return Break{BreakId::CapturedTooMuch};

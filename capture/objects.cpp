@@ -196,7 +196,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
     ArraySpec spec;
     spec.wrap = PyFloat_CheckExact(o) ? Wrap::PyFloat : Wrap::PyComplex;
     spec.dtype = PyFloat_CheckExact(o) ? graph::DType::F64 : graph::DType::C128;
-    return x.session().array_input(o, source, spec);
+    return x.session().inputs().add(o, source, spec);
   }
   if (frontend_for(x, o)) {  // before Python functions: NumPy's wrappers in Python are operators, not code to follow
     guard(x, GuardKind::Identity, source, o);

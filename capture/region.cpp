@@ -132,7 +132,7 @@ Recipe RegionBuilder::result(graph::ValueId id, Wrap wrap) {
   const graph::Graph& graph = s_.graph();
   const graph::ValueId root = graph.root(id);
   const bool as_base = graph.node(root).op == graph::Op::Param && graph::repeats_elements(graph, root);
-  r.writing = s_.writing(id);
+  r.writing = s_.inputs().writing(id);
   if (r.writing == Writing::Allowed && !as_base && graph::repeats_elements(graph, id)) r.writing = Writing::Refused;
   return r;
 }
@@ -345,10 +345,10 @@ bool RegionBuilder::build_truth(graph::ValueId truth) {
   if (!graph) return false;
   graph::GraphBuilder builder(*graph);
   graph->set_results({builder.copy(truth, 'C')});  // it may be a view of what is written later
-  s_.keep_memory_apart();
+  s_.inputs().keep_apart();
   region_.graph = std::make_unique<graph::Graph>(std::move(*graph));
-  region_.guards = s_.guards_;
-  region_.inputs = s_.inputs_;
+  region_.guards = s_.guards().all();
+  region_.inputs = s_.inputs().all();
   region_.returns = true;
   Recipe r = of(Recipe::Kind::Result);
   r.wrap = Wrap::PyBool;
@@ -396,18 +396,18 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   }
   add_effects();
   keep_apart();
-  s_.keep_memory_apart();
+  s_.inputs().keep_apart();
   // The strides of a view without elements are NumPy's to choose.
   graph::ShapeEnv& shapes = s_.graph().shapes();
   for (const graph::ValueId v : results_)
     for (const graph::Dim& d : s_.graph().type(v).shape)
       if (s_.graph().type(v).is_view() && shapes.is_measured(d)) shapes.holds(graph::Relation::Lt, 0, d);
   s_.sync_dim_guards();
-  s_.show_dim_guards();
+  s_.guards().show_dimensions(s_.inputs().all());
   s_.graph().set_results(results_);
   region_.graph = std::move(s_.graph_);
-  region_.guards = std::move(s_.guards_);
-  region_.inputs = std::move(s_.inputs_);
+  region_.guards = s_.guards().take();
+  region_.inputs = s_.inputs().take();
   region_.origins = std::move(s_.origins_);
   region_.instructions = x_.steps;
 }

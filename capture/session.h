@@ -1,7 +1,6 @@
 // Session: everything that one capture builds up - graph, guards, inputs, values, the effects - with transactions.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,10 +11,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "capture/array_inputs.h"
 #include "capture/break.h"
-#include "capture/guard.h"
+#include "capture/flag_rules.h"
+#include "capture/guard_set.h"
 #include "capture/measures.h"
-#include "capture/py/extent.h"
+#include "capture/tapes.h"
 #include "capture/undo_log.h"
 #include "capture/value.h"
 #include "capture/work_meter.h"
@@ -33,24 +34,10 @@ struct Varied {
   bool contains(const std::string& name) const { return all || names.count(name) != 0; }
 };
 
-/// A graph param: where it comes from at run time.
-struct Input {
-  SourceRef source;
-  ArraySpec spec;  // wrap says how to get at the data: array memory, or the number itself
-  uint32_t guard;  // its Array guard
-};
-
 /// Where NumPy looks when it warns: the file of the running code, and its globals (`__name__`, `__warningregistry__`).
 struct Origin {
   HeldRef file, globals;
 };
-
-/// May an array be written, as far as that is not its memory's affair? Views of it inherit this.
-enum class Writing : uint8_t { Allowed, Warns, Refused, Foreign };
-
-/// How floating-point flags are handled since the program said so, for divide, over, under and invalid: a str such as
-/// "ignore". Null: as where the region began.
-using FlagActions = std::array<Ref<>, 4>;
 
 class Session {
  public:
@@ -77,56 +64,23 @@ class Session {
   Measures& measures() { return measures_; }
   Value* tuple(std::vector<Value*> items);
 
-  /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.
-  /// Two params never stand for one object.
-  Value* array_input(PyObject* object, SourceRef source, ArraySpec spec);
-  void add_guard(Guard guard);  // duplicates are dropped
-  const std::vector<Guard>& guards() const { return guards_; }
-  const std::vector<Input>& inputs() const { return inputs_; }
+  GuardSet& guards() { return guards_; }
+  void add_guard(Guard guard) { guards_.add(std::move(guard), location_); }
+  ArrayInputs& inputs() { return inputs_; }
+  const ArrayInputs& inputs() const { return inputs_; }
 
-  /// A param is about to be written: guards that it is writeable, and breaks where another array input overlaps it.
-  Captured<bool> prepare_write(graph::ValueId dst);
-  /// Guards that this stays so. Called when all inputs are known.
-  void keep_memory_apart();
-
-  /// What NumPy lets a program do to an array that it has just been given.
-  void set_writing(graph::ValueId v, Writing writing);
-  Writing writing(graph::ValueId v) const;
-
-  /// An input that was wrapped after a write overlaps the written memory: the instruction must be given up.
-  bool has_overlap() const { return overlap_; }
   /// Breaks where a node since the last question is of a kind that is not compiled.
   Captured<bool> check_nodes();
   /// Relations that the ShapeEnv recorded since the last call become guards at the present location.
   void sync_dim_guards();
-  /// Gives them their texts.
-  void show_dim_guards();
 
   UndoLog& undo() { return undo_; }
   WorkMeter& work() { return work_; }
   const WorkMeter& work() const { return work_; }
 
-  /// Values through which no gradient goes.
-  const std::vector<graph::ValueId>& stops() const { return stops_; }
-  void add_stop(graph::ValueId id) {
-    stops_.push_back(id);
-    undo_.learn([this] { stops_.pop_back(); });
-  }
-
-  /// What comes from here on is differentiated: it has no loops that go by array values.
-  void add_tape() {
-    ++tapes_;
-    undo_.learn([this] { --tapes_; });
-  }
-  bool has_tape() const { return tapes_ > 0; }
-
-  const FlagActions& flag_actions() const { return flag_actions_; }
-  bool has_flag_actions() const { return static_cast<bool>(builder_.flag_rule()); }
-  void set_flag_actions(FlagActions actions);
-
-  /// Is something guarded that only a long chain of objects leads to? Guards, texts and fetches are as long as the
-  /// chain.
-  bool is_too_deep() const { return too_deep_; }
+  Tapes& tapes() { return tapes_; }
+  const Tapes& tapes() const { return tapes_; }
+  FlagRules& flag_rules() { return flag_rules_; }
 
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
@@ -160,14 +114,6 @@ class Session {
     graph_->close();
     measures_.close();
   }
-  /// Does the type go by a size that was measured since, in a block? Behind the block nobody knows it.
-  bool is_measured_since(const Mark& m, const graph::Type& type) const {
-    return graph_->shapes().is_measured(type.shape, m.graph.shapes.symbols) ||
-           graph_->shapes().is_measured(type.strides, m.graph.shapes.symbols);
-  }
-  /// The memory may be that of another value too, which one is known at run time: it is not written any more.
-  void share(graph::ValueId v);
-  bool is_shared(graph::ValueId v) const { return shared_.count(graph_->root(v)) != 0; }
 
  private:
   const int64_t serial_;
@@ -175,34 +121,28 @@ class Session {
   graph::GraphBuilder builder_;
   UndoLog undo_;
   Measures measures_;
+  Tapes tapes_;
+  FlagRules flag_rules_;
   WorkMeter work_;
+  GuardSet guards_;
+  ArrayInputs inputs_;
   const Varied& varied_;
   std::vector<Frontend*> frontends_;
   std::vector<std::unique_ptr<Value>> arena_;
-  std::vector<Guard> guards_;
-  std::unordered_multimap<std::size_t, std::size_t> guard_index_;  // hash: place in guards_
-  std::vector<Input> inputs_;
-  std::unordered_multimap<std::size_t, std::size_t> input_index_;  // input_key(): place in inputs_
-  std::unordered_set<std::string> input_names_;
-  std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
-  std::vector<Value*> input_values_;
-  std::vector<std::optional<Extent>> extents_;  // of the first inputs, as many as a write has asked for
-  std::vector<std::size_t> written_;            // inputs that the graph writes
-  std::size_t checked_ = 0;                     // nodes
-  bool overlap_ = false;                        // an input read after a write shares its memory
-  std::size_t dim_guards_ = 0;                  // how many of the ShapeEnv's guards are in guards_
-  std::vector<graph::ValueId> stops_;
-  std::set<graph::ValueId> shared_;            // roots
-  std::map<graph::ValueId, Writing> writing_;  // of those that are not simply allowed
-  int tapes_ = 0;
+  std::size_t checked_ = 0;     // nodes
+  std::size_t dim_guards_ = 0;  // how many of the ShapeEnv's guards are in guards_
   uint32_t location_ = 0;
-  bool too_deep_ = false;
   bool o1_ = false;
-  FlagActions flag_actions_;
   PyObject *file_ = nullptr, *globals_ = nullptr;
   std::vector<Origin> origins_;  // of the graph's calls
-  bool overlaps(std::size_t written, std::size_t other);
   friend class RegionBuilder;
 };
+
+/// Does the type go by a size that was measured since, in a block? Behind the block nobody knows it.
+inline bool is_measured_since(const Session& s, const Session::Mark& m, const graph::Type& type) {
+  const graph::ShapeEnv& shapes = s.graph().shapes();
+  return shapes.is_measured(type.shape, m.graph.shapes.symbols) ||
+         shapes.is_measured(type.strides, m.graph.shapes.symbols);
+}
 
 }  // namespace framejit::capture

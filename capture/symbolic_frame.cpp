@@ -19,6 +19,14 @@ namespace {
 bool is_polyfill_module(const std::string& module) {
   return module == python_names::kPolyfills || module == python_names::kNumpyFunctions;
 }
+
+/// The name of the module whose globals these are.
+std::string module_of(PyObject* globals) {
+  static PyObject* const kName = interned("__name__");
+  PyObject* module = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, kName) : nullptr;
+  return module && PyUnicode_CheckExact(module) ? text_of(module) : "";
+}
+
 }  // namespace
 
 bool is_polyfill_class(const PyTypeObject* type) {
@@ -37,19 +45,13 @@ SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView>
   flow.first_value = static_cast<uint32_t>(session_.mark().values);
 }
 
-std::string SymbolicFrame::home() const {
-  static PyObject* const kName = interned("__name__");
-  PyObject* module = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, kName) : nullptr;
-  return module && PyUnicode_CheckExact(module) ? text_of(module) : "";
-}
-
 void SymbolicFrame::note_reached(Break& b) const {
-  if (!is_polyfill_module(home())) b.callees.push_back(view->code());
+  if (!is_polyfill_module(module_of(globals))) b.callees.push_back(view->code());
 }
 
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
-  const std::string home = this->home();
+  const std::string home = module_of(globals);
   if (is_polyfill_module(home) ||
       (executor_.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit."))))
     return b;  // not the user's: the caller says where
@@ -78,8 +80,8 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
     if (loop.head == head) {
       // In the outermost frame rounds can be regions. Elsewhere all callers would be left to the bytecode too, and a
       // gradient to a tape.
-      const std::size_t most = options.fullgraph || session_.has_tape() ? options.most_nodes_of_loop()
-                                                                        : (outermost ? 1 : 4) * options.unroll_nodes;
+      const std::size_t most = options.fullgraph || session_.tapes().any() ? options.most_nodes_of_loop()
+                                                                           : (outermost ? 1 : 4) * options.unroll_nodes;
       // Each round that is left is assumed to add half as many nodes as one so far.
       const auto added = static_cast<double>(nodes - loop.nodes);
       const bool is_for = loop.rounds > 0 && view->instrs()[head].op == Opcode::ForIter;
@@ -97,7 +99,7 @@ Step SymbolicFrame::advance() {
   if (std::optional<Break> limit = executor_.limits.exceeded(executor_.steps, session_))
     return Unexpected<Break>{std::move(*limit)};
   if (std::optional<Step> behind = capture_array_loop(*this)) return std::move(*behind);
-  if (!outermost && !generator && executor_.options().loops && !session_.has_tape() &&
+  if (!outermost && !generator && executor_.options().loops && !session_.tapes().any() &&
       executor_.loops.leaves(executor_, *this)) {
     Break before{BreakId::ElementLoop};
     before.before_loop = true;
@@ -115,8 +117,8 @@ Step SymbolicFrame::advance() {
       return break_at(BreakId::ScalarOverflow, error.what());
     }
   }();
-  if (done && session_.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
-  if (done && session_.is_too_deep()) return break_at(BreakId::CapturedTooMuch, "a long chain of objects");
+  if (done && session_.inputs().has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
+  if (done && session_.guards().is_too_deep()) return break_at(BreakId::CapturedTooMuch, "a long chain of objects");
   if (done) {
     FRAMEJIT_REQUIRE(session_.check_nodes());
   }

@@ -68,7 +68,6 @@ class SymbolicFrame {
   void push(Value* v) { stack.push_back(v); }
   Step push_or_break(Captured<Value*> v);
   Step jump(const Instr& i);
-  std::string home() const;  // the module's name
 
   /// What the capture of branches and loops on array values has of a frame (flow.h).
   struct FlowState {

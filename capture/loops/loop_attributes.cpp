@@ -32,9 +32,9 @@ std::optional<Typed> stored_attribute(LoopTranslator& t, const Typed& v, PyObjec
   // What a property gives goes by other attributes.
   if (!reads_plainly(v.value, name)) throw NotCompiled{"the attribute " + text + ", which is computed"};
   const std::pair<Value*, std::string> key(v.value, text);
-  keep_apart(t, v.value, text, t.stored_attributes);
-  if (std::find(t.read_attributes.begin(), t.read_attributes.end(), key) == t.read_attributes.end())
-    t.read_attributes.push_back(key);
+  keep_apart(t, v.value, text, t.attributes.stored);
+  if (std::find(t.attributes.read.begin(), t.attributes.read.end(), key) == t.attributes.read.end())
+    t.attributes.read.push_back(key);
   const auto at = t.state.attributes.find(key);
   return at == t.state.attributes.end() ? std::nullopt : std::optional(at->second.value);
 }
@@ -56,10 +56,10 @@ void store_attribute(LoopTranslator& t, const Typed& v, PyObject* name, const Ty
     if (!stores_plainly(t.executor, v.value, name)) throw NotCompiled{"a store to an attribute that may run code"};
     if (!has_own_dict(v.value->object.get())) throw NotCompiled{"a store to an attribute of a shared __dict__"};
     if (has_instance_dict(Py_TYPE(v.value->object.get()))) guard(t.executor, GuardKind::OwnDict, v.value->source);
-    keep_apart(t, v.value, text, t.read_attributes);
-    keep_apart(t, v.value, text, t.stored_attributes);
-    if (std::find(t.stored_attributes.begin(), t.stored_attributes.end(), key) == t.stored_attributes.end())
-      t.stored_attributes.push_back(key);
+    keep_apart(t, v.value, text, t.attributes.read);
+    keep_apart(t, v.value, text, t.attributes.stored);
+    if (std::find(t.attributes.stored.begin(), t.attributes.stored.end(), key) == t.attributes.stored.end())
+      t.attributes.stored.push_back(key);
   }
   t.state.attributes[key] = {value, Ref<>::share(name)};
 }

@@ -463,7 +463,7 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args)
       args.push_back(std::move(v));
     }
   }
-  std::shared_ptr<const CodeView>& view = t.views[code];
+  std::shared_ptr<const CodeView>& view = t.objects.views[code];
   if (!view) view = CodeView::decode(code);
   LoopFrame callee{view, object->func_globals, object->func_builtins, 0, std::move(args), {}};
   callee.locals.resize(static_cast<std::size_t>(view->local_count()));

@@ -28,9 +28,9 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     Typed v;
     v.kind = kind;
     v.object = static_cast<int>(t.fetched(source));
-    for (const auto& [before, of] : t.iterators)
+    for (const auto& [before, of] : t.objects.iterators)
       t.entry_checks.push_back(node(cfg::Op::Ne, t.input(cfg::Op::Object, v.object), t.input(cfg::Op::Object, of)));
-    t.iterators.emplace(o, v.object);
+    t.objects.iterators.emplace(o, v.object);
     return v;
   };
   const auto field = [&](const Typed& v, int offset) {
@@ -46,7 +46,7 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
     return value;
   };
-  if (t.iterators.count(o) != 0) return std::nullopt;  // what one takes from it the other would not miss
+  if (t.objects.iterators.count(o) != 0) return std::nullopt;  // what one takes from it the other would not miss
   const auto inside = [&] {
     auto of = std::make_shared<Source>();
     of->kind = SourceKind::Self;

@@ -566,14 +566,14 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
   const auto input = static_cast<std::size_t>(array.slot);
   const bool imagines = array.slot == LoopTranslator::kImagined;
   const graph::ValueId param = imagines ? graph::kNoValue : t.session.graph().params()[input];
-  const std::optional<Extent> extent = imagines ? std::nullopt : extent_of(t.array_objects[input]);
-  if (!imagines && (!extent || !extent->writeable || t.session.writing(param) != Writing::Allowed))
+  const std::optional<Extent> extent = imagines ? std::nullopt : extent_of(t.objects.arrays[input]);
+  if (!imagines && (!extent || !extent->writeable || t.session.inputs().writing(param) != Writing::Allowed))
     throw NotCompiled{"an assignment to an array that is read-only, or warns"};
   std::vector<cfg::Id> stored = is_complex ? as_complex(t, value).ids : std::vector{converted(t, value, array.dtype)};
   t.flush_pending();
   if (!imagines) {
-    if (t.written.size() <= input) t.written.resize(input + 1);
-    t.written[input] = true;
+    if (t.objects.written.size() <= input) t.objects.written.resize(input + 1);
+    t.objects.written[input] = true;
   }
   cfg::Node n;
   n.op = Op::Store;

@@ -63,14 +63,15 @@ Typed literal(LoopTranslator& t, PyObject* object) {
       v.items.push_back(literal(t, PyTuple_GET_ITEM(object, i)));
     return v;
   }
-  if (const auto known_one = t.literals.find(object); known_one != t.literals.end()) return known_one->second;
+  if (const auto known_one = t.objects.literals.find(object); known_one != t.objects.literals.end())
+    return known_one->second;
   Typed v;
   v.kind = Kind::Object;
   v.value = t.session.constant(object);
   Typed number = of_value(t, v.value);
   if (!number.is_single()) return v;
   number.origin = ++t.origins;
-  t.literals.emplace(object, number);
+  t.objects.literals.emplace(object, number);
   return number;
 }
 
@@ -146,12 +147,12 @@ Typed of_value(LoopTranslator& t, Value* v) {
 Typed known(LoopTranslator& t, Typed v) {
   if (v.kind != Kind::Object) return v;
   Value* value = look(t.executor, v.value);
-  if (const auto at = t.known_values.find(value); at != t.known_values.end()) {
+  if (const auto at = t.objects.known.find(value); at != t.objects.known.end()) {
     if (at->second.kind != Kind::Object) return at->second;
   } else {
     Typed made = of_value(t, value);
     if (made.is_single()) made.origin = ++t.origins;
-    t.known_values.emplace(value, made);
+    t.objects.known.emplace(value, made);
     if (made.kind != Kind::Object) return made;
   }
   v.value = value;
@@ -176,7 +177,7 @@ cfg::Id dim(LoopTranslator& t, const graph::Dim& d) {
 const Typed* array_of(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::View) return &v;
   if (v.kind != Kind::Object || v.value->kind != ValueKind::Array || v.value->wrap() != Wrap::NdArray) return nullptr;
-  Typed& made = t.known_values[v.value];
+  Typed& made = t.objects.known[v.value];
   if (made.kind == Kind::View) return &made;
   const graph::Type& type = t.session.graph().type(v.value->id());
   if (!has_machine_type(type.dtype) && type.dtype != graph::DType::C128)
@@ -189,7 +190,7 @@ const Typed* array_of(LoopTranslator& t, const Typed& v) {
   view.dtype = type.dtype;
   view.array = t.fetched(v.value->source);
   view.slot = static_cast<int>(at);  // of the inputs
-  t.array_objects[static_cast<std::size_t>(at)] = v.value->object.get();
+  t.objects.arrays[static_cast<std::size_t>(at)] = v.value->object.get();
   view.ids.push_back(t.input(cfg::Op::Pointer, at));
   for (const graph::Dim& d : type.shape) view.ids.push_back(dim(t, d));
   const std::size_t rank = type.shape.size();

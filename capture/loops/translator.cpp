@@ -600,7 +600,7 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
     return stays(reason.why, 0);
   }
   if (!translate_all(std::move(start))) return stays(given_up_, first_line);
-  if (session.has_overlap()) return stays("arrays that overlap", 0);
+  if (session.inputs().has_overlap()) return stays("arrays that overlap", 0);
   if (recursion.is_recursion) {
     if (std::string why = finish_recursion(*this); !why.empty()) return stays(std::move(why), first_line);
   } else if (!goes_round()) {
@@ -619,11 +619,11 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   region->exit = request.entry;
   region->globals = Ref<>::share(request.frame.globals);
   region->builtins = Ref<>::share(request.frame.builtins);
-  region->guards = session.guards();
-  region->inputs = session.inputs();
-  written.resize(region->inputs.size());
+  region->guards = session.guards().all();
+  region->inputs = session.inputs().all();
+  objects.written.resize(region->inputs.size());
   for (std::size_t i = 0; i < region->inputs.size(); ++i)
-    if (written[i]) {
+    if (objects.written[i]) {
       region->inputs[i].spec.writeable = true;
       region->guards[region->inputs[i].guard].array.writeable = true;
     }

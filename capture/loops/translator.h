@@ -51,14 +51,22 @@ class LoopTranslator : public LoopBuilder {
   Session session;
   Executor executor;
   std::vector<uint32_t> begins_at;  // by block: the instruction of the outermost frame, or none
-  std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views;
-  std::unordered_map<const Value*, Typed> known_values;
-  std::unordered_map<PyObject*, Typed> literals;   // of the code's constants, which live as long as it
-  std::vector<bool> written;                       // by graph param
-  std::map<std::size_t, PyObject*> array_objects;  // by graph param: alive during capture
-  std::map<PyObject*, int> iterators;              // of the entry, with their places in LoopProgram::fetched
-  std::vector<cfg::Id> entry_checks;               // what the loop relies upon of the entry's values
-  std::vector<std::pair<Value*, std::string>> read_attributes, stored_attributes;  // at any place
+  /// Existing objects that the loop has looked at.
+  struct Objects {
+    std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views;
+    std::unordered_map<const Value*, Typed> known;
+    std::unordered_map<PyObject*, Typed> literals;  // of the code's constants, which live as long as it
+    std::vector<bool> written;                      // by graph param
+    std::map<std::size_t, PyObject*> arrays;        // by graph param: alive during capture
+    std::map<PyObject*, int> iterators;             // of the entry, with their places in LoopProgram::fetched
+  };
+  Objects objects;
+  /// Attributes of instances that are read or stored at any place.
+  struct AttributeUses {
+    std::vector<std::pair<Value*, std::string>> read, stored;
+  };
+  AttributeUses attributes;
+  std::vector<cfg::Id> entry_checks;  // what the loop relies upon of the entry's values
   int64_t origins = 0;
   static constexpr int kImagined = 1 << 20;  // `slot` of an array that is known by its type only
   struct OfRecursion {

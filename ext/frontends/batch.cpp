@@ -70,7 +70,7 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
   graph::BatchRequest request;
   request.first = static_cast<std::size_t>(nodes);
   request.o1 = session.o1();
-  request.stops = session.stops();
+  request.stops = session.tapes().stops();
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const graph::Type &one = graph.type(samples[i]->id()), &all = graph.type(batches[i]->id());
     if (all.rank() != one.rank() + 1 || !std::equal(one.shape.begin(), one.shape.end(), all.shape.begin() + 1) ||
@@ -82,7 +82,7 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
   for (const Value* result : results) request.outputs.push_back(result->id());
   const std::optional<graph::Batch> made = graph::append_batch(session.builder(), request);
   if (!made) return none;
-  for (ValueId v : made->stops) session.add_stop(v);
+  for (ValueId v : made->stops) session.tapes().add_stop(v);
   // The sample's own nodes are dead, and their flags those of the batch.
   std::vector<std::pair<ValueId, graph::FlagRule>> before;
   for (ValueId v : made->nodes) {

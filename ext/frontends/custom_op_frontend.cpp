@@ -42,7 +42,7 @@ class CustomOpFrontend final : public FunctionFrontend {
     if (op.shape.get() != Py_None && !result_shape(session, op, operands, shape))
       return break_at(BreakId::UnsupportedArgument, "the shape of a custom_op");
     if (shape.empty()) return break_at(BreakId::UnsupportedArgument, "a custom_op that gives a 0-d array");
-    if (session.has_flag_actions())
+    if (session.flag_rules().any())
       return break_at(BreakId::UnsupportedArgument, "a custom_op under np.errstate of the region's own");
     return session.array(session.builder().library_call(op.index, std::move(operands), dtype, std::move(shape)),
                          Wrap::NdArray);

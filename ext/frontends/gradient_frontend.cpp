@@ -60,7 +60,7 @@ class GradientFrontend final : public FunctionFrontend {
       return break_at(BreakId::UnsupportedArgument, "arguments of a function of tapes");
     switch (function) {
       case TapeFunction::Begin: return begin(session);
-      case TapeFunction::IsKept: return session.constant(session.has_tape() ? Py_True : Py_False);
+      case TapeFunction::IsKept: return session.constant(session.tapes().any() ? Py_True : Py_False);
       case TapeFunction::Close: return session.constant(Py_None);
       case TapeFunction::Watch: return watch(session, args[0], args[1]);
       case TapeFunction::Pull: return pull(session, args[0], args[1], args[2], args[3]);
@@ -77,7 +77,7 @@ class GradientFrontend final : public FunctionFrontend {
     const auto nodes = static_cast<int64_t>(session.graph().body().nodes.size());
     Value* tape = session.tuple({session.integer(nodes)});
     tape->transient = true;
-    session.add_tape();
+    session.tapes().add();
     return tape;
   }
 
@@ -159,7 +159,7 @@ class GradientFrontend final : public FunctionFrontend {
         return break_at(BreakId::UnsupportedArgument, "a gradient with respect to what is no array");
       request.wrt.push_back(input->id());
     }
-    request.stops = session.stops();
+    request.stops = session.tapes().stops();
     request.library = library_gradients(session);
     request.o1 = session.o1();
     const uint32_t location = session.location();
@@ -194,7 +194,7 @@ class GradientFrontend final : public FunctionFrontend {
   static Captured<Value*> stop(Session& session, Value* x) {
     if (!x->is_array()) return x;
     const ValueId id = session.builder().copy(x->id(), x->wrap() == Wrap::Tensor ? 'C' : 'K');
-    session.add_stop(id);
+    session.tapes().add_stop(id);
     return session.array(id, x->wrap());
   }
 

@@ -99,7 +99,7 @@ class TensorFrontend final : public capture::Frontend {
       spec.shape.push_back(symbolic ? session.graph().shapes().fresh(size) : graph::Dim(size));
     }
     spec.strides = graph::c_strides(spec.dtype, spec.shape);
-    return session.array_input(object, std::move(source), std::move(spec));
+    return session.inputs().add(object, std::move(source), std::move(spec));
   }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,

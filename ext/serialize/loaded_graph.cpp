@@ -315,7 +315,7 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   }
   bool blocks = false;
   graph::for_each_node(from, from.body(), [&](ValueId v) { blocks = blocks || !from.node(v).blocks.empty(); });
-  if (blocks && session.has_tape())
+  if (blocks && session.tapes().any())
     return break_at(BreakId::UnsupportedArgument, "the gradient of a loaded graph with branches or loops");
   const std::size_t before = to.value_count();
   const std::vector<ValueId> results = graph::append_graph(to, from, params);

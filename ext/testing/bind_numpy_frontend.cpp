@@ -138,7 +138,7 @@ PyObject* session_input(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   auto source = std::make_shared<capture::Source>();
   source->kind = capture::SourceKind::Local;
-  source->index = static_cast<int>(driver.session->inputs().size());
+  source->index = static_cast<int>(driver.session->inputs().all().size());
   source->name = name;
   return transaction(driver, [&] { return give(driver, driver.frontend->wrap(*driver.session, object, source)); });
 }

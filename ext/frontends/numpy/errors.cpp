@@ -67,7 +67,7 @@ Captured<capture::FlagActions> changed(const Call& call) {
   FRAMEJIT_TRY(given, bind(call, {"all", "divide", "over", "under", "invalid", "call"}, 0));
   if (given[5] && (call.args.size() > 5 || function_of(call.callable) != Function::Make || !is_handler(given[5])))
     return unsupported();
-  capture::FlagActions actions = call.session.flag_actions();
+  capture::FlagActions actions = call.session.flag_rules().actions();
   for (std::size_t i = 0; i < actions.size(); ++i) {
     Value* value = absent(given[i + 1]) ? given[0] : given[i + 1];
     if (absent(value)) continue;
@@ -118,14 +118,14 @@ bool is_of_errors(PyObject* callable) { return function_of(callable) != Function
 
 Captured<Value*> call_of_errors(const Call& call) {
   Session& session = call.session;
-  const capture::FlagActions before = session.flag_actions();
+  const capture::FlagActions before = session.flag_rules().actions();
   switch (function_of(call.callable)) {
     case Function::GetErr:
       if (!call.args.empty() || !call.keywords.empty()) break;
       return as_dict(session, before);
     case Function::SetErr: {
       FRAMEJIT_TRY(actions, changed(call));
-      session.set_flag_actions(std::move(actions));
+      session.flag_rules().set(std::move(actions));
       return as_dict(session, before);
     }
     case Function::Make: {
@@ -134,12 +134,12 @@ Captured<Value*> call_of_errors(const Call& call) {
     }
     case Function::Set: {
       FRAMEJIT_TRY(actions, from_value(call));
-      session.set_flag_actions(std::move(actions));
+      session.flag_rules().set(std::move(actions));
       return as_value(session, before);
     }
     case Function::Reset: {
       FRAMEJIT_TRY(actions, from_value(call));
-      session.set_flag_actions(std::move(actions));
+      session.flag_rules().set(std::move(actions));
       return session.constant(Py_None);
     }
     case Function::None: break;

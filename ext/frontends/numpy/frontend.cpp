@@ -96,7 +96,7 @@ Captured<Value*> wrap_object(Session& session, PyObject* object, SourceRef sourc
     spec.wrap = Wrap::NumpyScalar;
     spec.dtype = *arrays::scalar_dtype_of(object);
   }
-  Value* input = session.array_input(object, std::move(source), std::move(spec));
+  Value* input = session.inputs().add(object, std::move(source), std::move(spec));
   // The same object met again: the symbols made for it here stand for nothing.
   if (graph::index(input->id()) < values) shapes.rollback(before);
   return input;

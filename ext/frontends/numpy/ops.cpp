@@ -502,7 +502,7 @@ Captured<bool> write(Session& session, ValueId dst, ValueId value) {
     return break_at(BreakId::OverlappingMemory, "an array that overlaps itself");
   if (copies_in_steps(graph, dst, value))
     return break_at(BreakId::OverlappingMemory, "elements of one array copied among each other at another stride");
-  FRAMEJIT_REQUIRE(session.prepare_write(dst));
+  FRAMEJIT_REQUIRE(session.inputs().prepare_write(dst));
   FRAMEJIT_REQUIRE(built(session.builder().write(dst, value)));
   return true;
 }

@@ -235,7 +235,7 @@ Captured<Value*> call_broadcast_to(const Call& call) {
   }
   FRAMEJIT_TRY(shape, dims_argument(call.session, v[1]));
   FRAMEJIT_TRY(id, built(call.session.builder().broadcast_to(x->id(), std::move(shape))));
-  call.session.set_writing(id, capture::Writing::Refused);
+  call.session.inputs().set_writing(id, capture::Writing::Refused);
   return fresh_array(call.session, id);
 }
 
@@ -264,8 +264,9 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
     for (std::size_t i = 0; same && i < own.size(); ++i) same = shapes.equal(own[i], common[i]);
     if (same) continue;
     FRAMEJIT_TRY(id, built(session.builder().broadcast_to(x->id(), common)));
-    session.set_writing(id, session.writing(x->id()) == capture::Writing::Allowed ? capture::Writing::Warns
-                                                                                  : capture::Writing::Refused);
+    session.inputs().set_writing(id, session.inputs().writing(x->id()) == capture::Writing::Allowed
+                                         ? capture::Writing::Warns
+                                         : capture::Writing::Refused);
     x = fresh_array(session, id);
   }
   if (numpy_version().major >= 2) return session.tuple(std::move(arrays));
@@ -306,7 +307,7 @@ Captured<Value*> call_as_strided(const Call& call) {
   if (!known || !shapes.holds(Relation::Le, reach, last))
     return break_at(BreakId::UnsupportedArgument, "as_strided() beyond the elements of the array");
   const ValueId id = session.builder().view(x->id(), std::move(shape), std::move(strides), 0);
-  session.set_writing(id, capture::Writing::Foreign);
+  session.inputs().set_writing(id, capture::Writing::Foreign);
   return fresh_array(session, id);
 }
 
@@ -373,7 +374,7 @@ Captured<Value*> method_diagonal(const Call& call) {
   strides.push_back(type.strides[rows] + type.strides[columns]);
   const Dim start = offset < 0 ? (Dim(0) - offset) * type.strides[rows] : Dim(offset) * type.strides[columns];
   const ValueId id = session.builder().view(x->id(), std::move(shape), std::move(strides), start);
-  session.set_writing(id, capture::Writing::Refused);
+  session.inputs().set_writing(id, capture::Writing::Refused);
   return fresh_array(session, id);
 }
 
@@ -617,7 +618,7 @@ constexpr Attribute kAttributes[] = {
        if (x->wrap() != Wrap::NdArray || t.rank() == 0 || f)
          return break_at(BreakId::UnsupportedArgument, "attribute .imag of a number, or of an array in Fortran order");
        const ValueId zeros = s.builder().full(s.builder().constant(t.dtype, {}), t.shape);
-       s.set_writing(zeros, capture::Writing::Refused);
+       s.inputs().set_writing(zeros, capture::Writing::Refused);
        return fresh_array(s, zeros);
      }},
     {"mT",
