@@ -58,7 +58,9 @@ class CompileBudget {
       const auto paid_soon = static_cast<int64_t>(std::min(static_cast<double>(time), paid_soon_));
       budget_.spent_ns_ = all - paid;
       budget_.after_soon_ns_ += time - paid_soon;
-      if (!entry_.expired()) budget_.credits_.push_back({std::move(entry_), paid, paid_soon});
+      if (entry_.expired()) return;
+      if (budget_.credits_.size() == kMostCredits) budget_.credits_.erase(budget_.credits_.begin());
+      budget_.credits_.push_back({std::move(entry_), paid, paid_soon});
     }
     Compilation(const Compilation&) = delete;
     /// This entry came of it. `worth`, `worth_soon`: what it is expected to save, in all and by its first runs, in
@@ -84,6 +86,7 @@ class CompileBudget {
   };
 
  private:
+  static constexpr std::size_t kMostCredits = 32;          // the last ones: each compilation looks at all of them
   static constexpr int64_t kFree = 10000000;               // ns
   static constexpr int64_t kShare = 10, kShareAtOnce = 2;  // of the time for which the function has run since
 

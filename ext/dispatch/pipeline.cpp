@@ -246,25 +246,30 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
   return out;
 }
 
+/// Has as much of the function's time gone into compiling as may? Says so once.
+bool is_out_of_time(CodeState& state) {
+  CompileBudget& budget = state.function()->budget;
+  if (!budget.is_exceeded()) return budget.is_spent_too_fast();
+  if (!std::exchange(state.captures.said_budget, true))
+    note_breaks(state, {break_at(state, capture::BreakId::CompileBudget, "", 0)});
+  return true;
+}
+
 }  // namespace
 
 bool may_compile(CodeState& state, CompileSite& place, const guards::LiveSlots& live) {
   const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
   if (place.exhausted || state.captures.is_running || capture::is_finalizing()) return false;
+  if (state.compares() && is_out_of_time(state)) return false;
+  const uint64_t kinds = place.made == 0 ? 0 : kinds_of(live);
+  const auto failed = place.failed.find(kinds);
+  if (place.made != 0 && failed != place.failed.end() && failed->second >= CompileSite::kMaxFailures) return false;
   if (state.compares()) {
-    CompileBudget& budget = state.function()->budget;
-    budget.charge([&place](const Entry& entry) { return entry.policy().is_left() || place.hardly_runs(entry); });
-    if (budget.is_exceeded()) {
-      if (!std::exchange(state.captures.said_budget, true))
-        note_breaks(state, {break_at(state, capture::BreakId::CompileBudget, "", 0)});
-      return false;
-    }
-    if (budget.is_spent_too_fast()) return false;
+    state.function()->budget.charge(
+        [&place](const Entry& entry) { return entry.policy().is_left() || place.hardly_runs(entry); });
+    if (is_out_of_time(state)) return false;
   }
   if (place.made == 0) return true;
-  const uint64_t kinds = kinds_of(live);
-  const auto failed = place.failed.find(kinds);
-  if (failed != place.failed.end() && failed->second >= CompileSite::kMaxFailures) return false;
   const bool known = place.by_kinds.count(kinds) != 0;
   if (known && forced_guard < 0) place.lead(kinds);
   // Null: what the entries were made for has died.
