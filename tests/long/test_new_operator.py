@@ -130,7 +130,8 @@ def copy(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("sources")
     for folder in ("cmake", "codegen", "graph", "tests/codegen", "tests/graph"):
         shutil.copytree(ROOT / folder, root / folder)
-    for file in ("CMakeLists.txt", "tests/CMakeLists.txt"):
+    for file in ("CMakeLists.txt", "tests/CMakeLists.txt", "ext/framejit/__init__.py"):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, root / file)
     for name, edits in EDITS.items():
         file = root / name
