@@ -110,7 +110,7 @@ Captured<bool> ArrayInputs::prepare_write(graph::ValueId dst) {
   if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = session_.graph().root(dst);
   session_.work().spend(inputs_.size());
-  // What a run may have to put back is then all of the array.
+  // A run that is undone would then have to restore all of the array.
   constexpr int64_t kSmall = 4096;
   const graph::Type &type = session_.graph().type(dst), &whole = session_.graph().type(root);
   const bool anywhere =

@@ -7,9 +7,9 @@
 
 namespace framejit::capture {
 
-/// What looking up the name on the class of an Object gives (null: nothing).
+/// Guards that looking up the name on the class of an Object finds `raw`; null: it finds nothing.
 void guard_lookup(Executor& x, const Value* v, PyObject* raw, PyObject* name);
-/// A class made in Python goes by the same classes in the same order: `__bases__` can be assigned.
+/// Guards that attributes are looked up on the same classes in the same order: `__bases__` can be assigned.
 void guard_mro(Executor& x, PyTypeObject* type);
 /// With `self`: a method found on the type is given unbound, *self is then v (else null).
 Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self = nullptr);

@@ -14,9 +14,9 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
 
 // Calls of builtin functions and of builtin types' methods. Null: the callable is not known.
 Captured<Value*> call_builtin(Executor& x, PyObject* callable, const Values& args, const Keywords& keywords);
-/// The function to follow in place of a C one, or null.
+/// The Python function that capture follows instead of this C function, or null.
 Value* polyfill(Executor& x, PyObject* callable, const Keywords& keywords);
-/// The same also where the arguments decide whether it is followed.
+/// The same function, even if it depends on the arguments whether capture follows it.
 Value* polyfill(Executor& x, PyObject* callable);
 Captured<Value*> sorted(Executor& x, Values items, Value* key, bool reverse);
 Captured<std::pair<Value*, bool>> sort_order(Executor& x, const Keywords& keywords);  // key (or null) and reverse

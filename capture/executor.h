@@ -1,9 +1,9 @@
 // Executor: what all frames of one capture share.
 //
-// What instructions do is in functions that take the executor first, a file for each idea: objects.h, attributes.h,
-// calls.h, operators.h, containers.h and others. No such function runs user code or changes an object. Each either
-// gives the Value that the interpreter would give, or a Break; what it did before the Break is taken back by the
-// frame's checkpoint (Session::rollback).
+// Functions that take the executor first do the work of instructions. Each kind of object has a file of its own:
+// objects.h, attributes.h, calls.h, operators.h, containers.h and others. No such function runs user code or changes an
+// object. Each either gives the Value that the interpreter would give, or a Break; what it did before the Break is
+// taken back by the frame's checkpoint (Session::rollback).
 #pragma once
 
 #include <cstdint>

@@ -44,9 +44,10 @@ struct RoundScope {
   }
 };
 
-/// The jump `i` goes by an array value: both sides, up to where they meet. `why`: the break if that cannot be.
+/// Captures both sides of the jump `i`, whose condition is an array value, up to where they meet. `why`: the break to
+/// give if that is not possible.
 Step capture_branch(SymbolicFrame& frame, Value* condition, const Instr& i, Break why);
-/// capture_mode='trace': goes on where the values go now, which the graph expects from then on.
+/// capture_mode='trace': captures the side that the values of this call take. The graph expects that side from then on.
 Step follow_branch(SymbolicFrame& frame, Value* condition, const Instr& i, Break why);
 /// Where a side begins, and what is to be done before its first instruction.
 struct Way {
@@ -54,7 +55,7 @@ struct Way {
   std::vector<Value*> stack;
   std::function<Step()> first;
 };
-/// What is `choice` before a fork is its first item on one side and `rest` on the other.
+/// A value that is `choice` before a fork. It is the first item of `choice` on one side, and `rest` on the other.
 struct Split {
   Value* choice = nullptr;
   Value* rest = nullptr;

@@ -1,4 +1,4 @@
-// What canonical instructions do: each opcode's row names one of these (code_view.h).
+// The handlers of canonical instructions. The row of each opcode names one of them (code_view.h).
 #pragma once
 
 #include "capture/symbolic_frame.h"
@@ -15,7 +15,7 @@ OpcodeHandler unsupported;
 OpcodeHandler unsupported_handling;  // of exceptions
 OpcodeHandler suspended;             // others resume the frame, or such a generator
 
-/// What handlers of several families share.
+/// Functions that handlers of several files call.
 Step push_iterator(SymbolicFrame& frame, Captured<Value*> iterator);
 void push_callable(SymbolicFrame& frame, Value* callable, Value* null);
 Step raise_exception(Value* exception, BreakId id);

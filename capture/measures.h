@@ -16,7 +16,8 @@ class Measures {
 
   /// How many elements of a mask are true, as a dimension that the graph measures.
   graph::Dim count_of(graph::ValueId mask);
-  /// What a 0-d i64 is when the graph runs, as a dimension: between 0 and `most`. `hint`: to decide by.
+  /// The value of a 0-d i64 when the graph runs, as a dimension between 0 and `most`. `hint`: a likely value, by which
+  /// capture decides.
   graph::Dim value_of(graph::ValueId number, const graph::Dim& most, int64_t hint);
 
   // A block of the graph begins or ends: what is measured in it is not known behind it.

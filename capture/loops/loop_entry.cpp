@@ -1,4 +1,4 @@
-// What is there when a compiled loop begins: variables, and iterators whose position the loop keeps in registers.
+// The state when a compiled loop begins: variables, and iterators whose position the loop keeps in registers.
 #include <cstring>
 
 #include "capture/loops/loop_instructions.h"

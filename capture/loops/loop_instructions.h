@@ -1,4 +1,4 @@
-// What the instructions of a loop do, by kind of value: each gives nodes, or throws NotCompiled.
+// Functions that translate the instructions of a loop, by kind of value. Each makes nodes, or throws NotCompiled.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace framejit::capture {
 /// Whoever else holds it would not see it advance.
 inline constexpr const char* kHeldIterator = "an iterator that a variable holds";
 
-// loop_entry.cpp: what is there when the loop begins.
+// loop_entry.cpp: the state when the loop begins.
 void enter(LoopTranslator& t, LoopState& state);
 
 // loop_values.cpp: existing objects.
