@@ -57,7 +57,7 @@ Value* ArrayInputs::add(PyObject* object, SourceRef source, ArraySpec spec) {
   g.location = session_.location();
   const uint32_t guard = session_.guards().append(std::move(g));
 
-  Value* v = session_.array(id, spec.wrap);
+  Value* v = session_.values().array(id, spec.wrap);
   v->source = source;
   v->object = Ref<>::share(object);
   index_.emplace(key, inputs_.size());

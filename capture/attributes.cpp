@@ -191,7 +191,7 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
   if (text == "__class__" && v->kind != ValueKind::Object) {
     PyObject* type = type_of(x, v);
     if (type && type_attr(reinterpret_cast<PyTypeObject*>(type), name) == type_attr(&PyBaseObject_Type, name))
-      return x.session().constant(type);
+      return x.values().constant(type);
   }
   switch (v->kind) {
     case ValueKind::Array:
@@ -202,7 +202,7 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
           if (getter) {
             x.keep(getter.get());
           }
-          Value* f = x.session().make(ValueKind::Function);
+          Value* f = x.values().make(ValueKind::Function);
           f->object = Ref<>::share(getter ? getter.get() : raw);
           f->source = fixed_source(f->object.get(), text);
           if (getter) return call_function(x, f, {v}, {});
@@ -210,7 +210,7 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
             *self = v;
             return f;
           }
-          Value* method = x.session().make(ValueKind::BoundMethod);
+          Value* method = x.values().make(ValueKind::BoundMethod);
           method->items = {v, f};
           return method;
         }
@@ -284,7 +284,7 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
     case ValueKind::Cell: break;
   }
   if (has_method(x, v, name)) {
-    Value* method = x.session().make(ValueKind::BoundMethod);
+    Value* method = x.values().make(ValueKind::BoundMethod);
     method->items = {v, nullptr};
     method->as_method().name = Ref<>::share(name);
     return method;
@@ -340,7 +340,7 @@ void guard_mro(Executor& x, PyTypeObject* type) {
 Value* function_at(Executor& x, PyObject* function, const std::string& shown) {
   x.keep(function);
   if (!PyFunction_Check(function)) return wrap(x, function, fixed_source(function, shown));
-  Value* f = x.session().make(ValueKind::Function);
+  Value* f = x.values().make(ValueKind::Function);
   f->object = Ref<>::share(function);
   f->source = fixed_source(function, shown);
   return f;
@@ -360,7 +360,7 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
     guard_lookup(x, v, hook, kGetAttr);
     if (!hook) return no_attribute(x, v, name);
     if (!PyFunction_Check(hook)) return break_at(BreakId::ImpureAttribute, what);
-    return call_function(x, function_at(x, hook, class_text(v) + ".__getattr__"), {v, x.session().constant(name)}, {});
+    return call_function(x, function_at(x, hook, class_text(v) + ".__getattr__"), {v, x.values().constant(name)}, {});
   };
   const bool is_known = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || is_exception(*v);
   if (is_known) {
@@ -381,7 +381,7 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
   PyObject* raw = type_attr(type, name);
   if (text == "__class__" && raw == type_attr(&PyBaseObject_Type, name)) {
     guard_lookup(x, v, raw, name);
-    return x.session().constant(reinterpret_cast<PyObject*>(type));
+    return x.values().constant(reinterpret_cast<PyObject*>(type));
   }
   if (raw && is_data_descriptor(raw)) {
     guard_lookup(x, v, raw, name);
@@ -422,9 +422,9 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
 Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObject* name, Value** self) {
   const std::string what = class_text(owner) + "." + text_of(name);
   const std::string shown = (owner->source ? owner->source->str() : class_text(owner)) + "." + text_of(name);
-  Value* cls = x.session().constant(reinterpret_cast<PyObject*>(class_of(*owner)));
+  Value* cls = x.values().constant(reinterpret_cast<PyObject*>(class_of(*owner)));
   auto bound = [&](Value* to, Value* function) {
-    Value* m = x.session().make(ValueKind::BoundMethod);
+    Value* m = x.values().make(ValueKind::BoundMethod);
     m->items = {to, function};
     return m;
   };
@@ -497,12 +497,12 @@ Captured<Value*> super_attr_value(Executor& x, Value* v, PyObject* name, Value**
     if (!slot && !is_callee(raw)) break;
     const std::string shown = std::string(reinterpret_cast<PyTypeObject*>(cls)->tp_name);
     guard(x, GuardKind::Identity, attr_source(fixed_source(cls, shown), name), raw);
-    Value* f = slot ? x.session().constant(raw) : function_at(x, raw, shown + "." + text_of(name));
+    Value* f = slot ? x.values().constant(raw) : function_at(x, raw, shown + "." + text_of(name));
     if (self) {
       *self = owner;
       return f;
     }
-    Value* m = x.session().make(ValueKind::BoundMethod);
+    Value* m = x.values().make(ValueKind::BoundMethod);
     m->items = {owner, f};
     return m;
   }
@@ -522,7 +522,7 @@ Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObjec
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {  // for good
     Ref<> value = Ref<>::steal(PyObject_GetAttr(v->object.get(), name));
     if (!value) PyErr_Clear();
-    return value && PyUnicode_CheckExact(value.get()) ? x.session().constant(value.get()) : nullptr;
+    return value && PyUnicode_CheckExact(value.get()) ? x.values().constant(value.get()) : nullptr;
   }
   // What a class or its bases hold under these names is found before (ext/guards/guard_program_fetch.cpp).
   if (module ? !own : type_attr(type, name) != nullptr) return nullptr;
@@ -578,19 +578,19 @@ Captured<Value*> class_attr_value(Executor& x, Value* v, PyObject* name) {
     guard(x, GuardKind::Identity, source, raw);
     Value* f = function_at(x, inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
-    Value* m = x.session().make(ValueKind::BoundMethod);
+    Value* m = x.values().make(ValueKind::BoundMethod);
     m->items = {v, f};
     return m;
   }
   // C methods of a builtin type (ndarray.sum, list.append), and class methods that a polyfill stands for.
   if (Py_IS_TYPE(raw, &PyMethodDescr_Type) || Py_IS_TYPE(raw, &PyWrapperDescr_Type)) {
     guard(x, GuardKind::Identity, source, raw);
-    return x.session().constant(raw);
+    return x.values().constant(raw);
   }
   if (Py_IS_TYPE(raw, &PyClassMethodDescr_Type) && reinterpret_cast<PyDescrObject*>(raw)->d_type == type &&
       polyfill(x, raw, {})) {
     guard(x, GuardKind::Identity, source, raw);
-    Value* bound = x.session().make(ValueKind::BoundMethod);
+    Value* bound = x.values().make(ValueKind::BoundMethod);
     bound->items = {v, nullptr};
     bound->as_method().name = Ref<>::share(name);
     return bound;
@@ -673,7 +673,7 @@ Captured<bool> set_attr(Executor& x, Value* v, PyObject* name, Value* value) {
   guard_lookup(x, v, setter, hook);
   if (setter == type_attr(&PyBaseObject_Type, hook) || setter == type_attr(exception_type(), hook))
     return set_attr_generic(x, v, name, value);
-  Values args{x.session().constant(name)};
+  Values args{x.values().constant(name)};
   if (value) args.push_back(value);
   FRAMEJIT_TRY(done, special(x, v, hook, args));
   return done ? Captured<bool>(true) : break_at(BreakId::ImpureAttribute, what);

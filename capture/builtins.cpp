@@ -44,7 +44,7 @@ Captured<Value*> do_abs(Executor& x, const Values& a) {
   if (v->is_array() && v->wrap() == Wrap::PyFloat) {
     const graph::ValueId operands[] = {v->id()};
     graph::BuildResult made = s.builder().elementwise(graph::Op::Absolute, operands);
-    if (made) return s.array(*made, Wrap::PyFloat);
+    if (made) return s.values().array(*made, Wrap::PyFloat);
   }
   if (!v->is_constant() || !is_number(*v)) return unsupported("abs");
   Ref<> result = Ref<>::steal(PyNumber_Absolute(v->object.get()));
@@ -52,7 +52,7 @@ Captured<Value*> do_abs(Executor& x, const Values& a) {
     PyErr_Clear();
     return unsupported("abs");
   }
-  return s.constant(result.get());
+  return s.values().constant(result.get());
 }
 
 Captured<Value*> extreme(Executor& x, const Values& a, int op, const char* name) {
@@ -100,7 +100,7 @@ Captured<Value*> do_sum(Executor& x, const Values& a) {
   if (a.empty() || a.size() > 2) return unsupported("sum");
   // sum() of an array adds its rows one by one, as iteration gives them.
   FRAMEJIT_TRY(items, unpack(x, a[0]));
-  Value* total = a.size() == 2 ? a[1] : x.session().integer(graph::Dim(0));
+  Value* total = a.size() == 2 ? a[1] : x.values().integer(graph::Dim(0));
   PyObject* start = type_of(x, look(x, total));
   for (PyTypeObject* refused : {&PyUnicode_Type, &PyBytes_Type, &PyByteArray_Type})
     if (!start || PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(start), refused)) return unsupported("sum");
@@ -226,7 +226,7 @@ Captured<Value*> do_divmod(Executor& x, const Values& a) {
   if (a.size() != 2 || !is_number(*a[0]) || !is_number(*a[1])) return unsupported("divmod");
   FRAMEJIT_TRY(quotient, number_binary(x, 2, a[0], a[1]));
   FRAMEJIT_TRY(remainder, number_binary(x, 6, a[0], a[1]));
-  return x.session().tuple({quotient, remainder});
+  return x.values().tuple({quotient, remainder});
 }
 
 Captured<Value*> do_print(Executor&, const Values&) { return break_at(BreakId::UserEffect, "print"); }
@@ -277,7 +277,7 @@ Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) 
   }
   Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
   if (!result) return raises_current(x, short_repr(function));
-  return x.session().constant(result.get());
+  return x.values().constant(result.get());
 }
 
 /// Is reading `__class__` of an object of this type sure to give the type? A proxy's gives that of what it stands for.
@@ -383,7 +383,7 @@ Captured<Value*> sorted(Executor& x, Values items, Value* key, bool reverse) {
     if (!row || PyList_Append(rows.get(), row.get()) < 0) rows = {};
   }
   if (!rows || PyList_Sort(rows.get()) < 0) return raises_current(x, "sorted()");
-  Value* list = x.session().make(ValueKind::List);
+  Value* list = x.values().make(ValueKind::List);
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* row = PyList_GET_ITEM(rows.get(), reverse ? count - 1 - i : i);
     const Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(row, 1));

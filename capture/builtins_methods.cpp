@@ -79,11 +79,11 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
       if (has_changed(s, list, items, changes)) return changed_by_equality();
       count += same;
       if (!same || name == "count") continue;
-      if (name == "index") return s.integer(graph::Dim(static_cast<int64_t>(i)));
+      if (name == "index") return s.values().integer(graph::Dim(static_cast<int64_t>(i)));
       FRAMEJIT_REQUIRE(replace_items(x, list, i, 1, {}));
       return x.none();
     }
-    if (name == "count") return s.integer(graph::Dim(count));
+    if (name == "count") return s.values().integer(graph::Dim(count));
     if (name == "index") {
       Unexpected<Break> missing = break_at(BreakId::WouldRaise, "list.index(x): x not in list");
       missing.error.raised = make_exception(x, PyExc_ValueError);
@@ -91,7 +91,7 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     }
     return raises(x, PyExc_ValueError, "list.remove(x): x not in list");
   } else if (name == "copy" && args.empty()) {
-    Value* copy = s.make(ValueKind::List);
+    Value* copy = s.values().make(ValueKind::List);
     copy->items = std::move(items);
     return copy;
   } else {
@@ -107,7 +107,7 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
                              const Keywords& keywords) {
   Session& s = x.session();
   if ((name == "keys" || name == "values" || name == "items") && args.empty()) {
-    Value* view = s.make(ValueKind::Iterator);
+    Value* view = s.values().make(ValueKind::Iterator);
     view->as_iterator().over = name == "keys" ? Over::Keys : name == "values" ? Over::Values : Over::Items;
     view->as_iterator().position = kView;
     view->items = {dict};
@@ -141,13 +141,13 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
       }
     }
     for (const auto& [key, value] : keywords) {
-      FRAMEJIT_REQUIRE(dict_set(x, dict, s.constant(key), value));
+      FRAMEJIT_REQUIRE(dict_set(x, dict, s.values().constant(key), value));
     }
     return x.none();
   }
   if (name == "copy" && args.empty() && is_exact_dict(dict)) {
     FRAMEJIT_REQUIRE(open(x, dict));
-    Value* copy = s.make(ValueKind::Dict);
+    Value* copy = s.values().make(ValueKind::Dict);
     copy->items = dict->items;
     return copy;
   }
@@ -161,11 +161,11 @@ Captured<Value*> tuple_method(Executor& x, Value* tuple, const std::string& name
   int64_t count = 0;
   for (std::size_t i = 0; i < tuple->items.size(); ++i) {
     FRAMEJIT_TRY(same, equal(x, look(x, tuple->items[i]), look(x, args[0])));
-    if (same && name == "index") return x.session().integer(graph::Dim(static_cast<int64_t>(i)));
+    if (same && name == "index") return x.values().integer(graph::Dim(static_cast<int64_t>(i)));
     count += same;
   }
   if (name == "index") return raises(x, PyExc_ValueError, "tuple.index(x): x not in tuple");
-  return x.session().integer(graph::Dim(count));
+  return x.values().integer(graph::Dim(count));
 }
 
 constexpr Py_ssize_t kLongText = 10000;
@@ -181,19 +181,19 @@ constexpr const char* kPure[] = {
 
 Captured<Value*> join(Executor& x, PyObject* separator, Value* parts) {
   FRAMEJIT_TRY(items, unpack_fast(x, parts));
-  Value* const parts_tuple = x.session().tuple(std::move(items));
+  Value* const parts_tuple = x.values().tuple(std::move(items));
   Ref<> texts = plain(x, parts_tuple);
   if (!texts) {
     Ref<> join = Ref<>::steal(PyObject_GetAttrString(separator, "join"));
     return text(x, join.get(), {parts_tuple});
   }
   Ref<> text = Ref<>::steal(PyUnicode_Join(separator, texts.get()));
-  return text ? Captured<Value*>(x.session().constant(text.get())) : raises_current(x, "join()");
+  return text ? Captured<Value*>(x.values().constant(text.get())) : raises_current(x, "join()");
 }
 
 Captured<Value*> fold_method(Executor& x, Value* self, const std::string& name, const Values& args,
                              const Keywords& keywords) {
-  Ref<> packed = plain(x, x.session().tuple(args));
+  Ref<> packed = plain(x, x.values().tuple(args));
   Ref<> named = Ref<>::steal(PyDict_New());
   for (const auto& [key, value] : keywords) {
     Ref<> known = plain(x, value);
@@ -244,7 +244,7 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
   Ref<> result = method ? Ref<>::steal(PyObject_Call(method.get(), packed.get(), nullptr)) : Ref<>();
   if (!result) return raises_current(x, name);
   if (PyList_CheckExact(result.get())) {
-    Value* list = x.session().make(ValueKind::List);
+    Value* list = x.values().make(ValueKind::List);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i)
       list->items.push_back(fresh(x, PyList_GET_ITEM(result.get(), i)));
     return list;

@@ -27,8 +27,8 @@ Captured<Value*> make_range(Executor& x, const Values& args) {
   if (args.empty() || args.size() > 3) return unsupported(&PyRange_Type);
   for (Value* a : args)
     if (!is_int_like(*a) || !fits_int64(*a)) return unsupported(&PyRange_Type);
-  Value* range = s.make(ValueKind::Range);
-  Value *zero = s.integer(graph::Dim(0)), *one = s.integer(graph::Dim(1));
+  Value* range = s.values().make(ValueKind::Range);
+  Value *zero = s.values().integer(graph::Dim(0)), *one = s.values().integer(graph::Dim(1));
   if (args.size() == 1) range->items = {zero, args[0], one};
   else range->items = {args[0], args[1], args.size() == 3 ? args[2] : one};
   if (!range->items[2]->is_constant()) range->items[2] = specialize(x, range->items[2]);
@@ -47,14 +47,14 @@ Captured<Value*> make_enumerate(Executor& x, Values args, const Keywords& keywor
   if (args.empty() || args.size() > 2) return unsupported(&PyEnum_Type);
   if (args.size() == 2 && !is_int_like(*args[1])) return unsupported(&PyEnum_Type);
   FRAMEJIT_TRY(inner, iterate(x, args[0]));
-  Value* it = x.session().make(ValueKind::Iterator);
+  Value* it = x.values().make(ValueKind::Iterator);
   it->as_iterator().over = Over::Enumerate;
-  it->items = {inner, args.size() == 2 ? args[1] : x.session().integer(graph::Dim(0))};
+  it->items = {inner, args.size() == 2 ? args[1] : x.values().integer(graph::Dim(0))};
   return it;
 }
 
 Captured<Value*> make_zip(Executor& x, const Values& args) {
-  Value* it = x.session().make(ValueKind::Iterator);
+  Value* it = x.values().make(ValueKind::Iterator);
   it->as_iterator().over = Over::Zip;
   for (Value* a : args) {
     FRAMEJIT_TRY(inner, iterate(x, a));
@@ -65,7 +65,7 @@ Captured<Value*> make_zip(Executor& x, const Values& args) {
 
 Captured<Value*> make_map(Executor& x, const Values& args) {
   if (args.size() < 2) return break_at(BreakId::WouldRaise, "map()");
-  Value* it = x.session().make(ValueKind::Iterator);
+  Value* it = x.values().make(ValueKind::Iterator);
   it->as_iterator().over = Over::Map;
   it->items = {args[0]};
   for (std::size_t i = 1; i < args.size(); ++i) {
@@ -86,21 +86,22 @@ Captured<Value*> make_reversed(Executor& x, const Values& args) {
     const int64_t step = dim_of(*over->items[2]).value();
     const int64_t first = items.empty() ? 0 : dim_of(*items.front()).value();
     const int64_t last = items.empty() ? 0 : dim_of(*items.back()).value();
-    Value* range = s.make(ValueKind::Range);
-    range->items = {s.integer(graph::Dim(first)), s.integer(graph::Dim(items.empty() ? 0 : last - step)),
-                    s.integer(graph::Dim(-step))};
+    Value* range = s.values().make(ValueKind::Range);
+    range->items = {s.values().integer(graph::Dim(first)),
+                    s.values().integer(graph::Dim(items.empty() ? 0 : last - step)),
+                    s.values().integer(graph::Dim(-step))};
     return iterate(x, range);
   }
   if (over->kind != ValueKind::Tuple && over->kind != ValueKind::List) return unsupported(&PyReversed_Type);
   FRAMEJIT_TRY(n, length(x, over));
-  Value* it = s.make(ValueKind::Iterator);
+  Value* it = s.values().make(ValueKind::Iterator);
   it->as_iterator().over = Over::Reversed;
   it->items = {over, n};
   return it;
 }
 
 Captured<Value*> make_dict(Executor& x, const Values& args, const Keywords& keywords) {
-  Value* dict = x.session().make(ValueKind::Dict);
+  Value* dict = x.values().make(ValueKind::Dict);
   if (args.size() > 1) return unsupported(&PyDict_Type);
   if (args.size() == 1 && args[0]->kind == ValueKind::Dict) {
     FRAMEJIT_REQUIRE(open(x, args[0]));
@@ -114,7 +115,7 @@ Captured<Value*> make_dict(Executor& x, const Values& args, const Keywords& keyw
     }
   }
   for (const auto& [name, value] : keywords) {
-    FRAMEJIT_REQUIRE(dict_set(x, dict, x.session().constant(name), value));
+    FRAMEJIT_REQUIRE(dict_set(x, dict, x.values().constant(name), value));
   }
   return dict;
 }
@@ -140,7 +141,7 @@ Captured<Value*> make_super(Executor& x, Values args) {
       args[1]->kind != ValueKind::Object ||
       !PyType_IsSubtype(class_of(*args[1]), reinterpret_cast<PyTypeObject*>(args[0]->object.get())))
     return not_known;
-  Value* v = x.session().make(ValueKind::BoundMethod);
+  Value* v = x.values().make(ValueKind::BoundMethod);
   v->as_method().form = MethodPart::Super;
   v->items = {args[1], args[0]};
   return v;
@@ -159,7 +160,7 @@ Captured<Value*> make_float(Executor& x, Value* v) {
         if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
         id = *cast;
       }
-      return s.array(id, Wrap::PyFloat);
+      return s.values().array(id, Wrap::PyFloat);
     }
   }
   return unsupported(&PyFloat_Type);
@@ -167,7 +168,7 @@ Captured<Value*> make_float(Executor& x, Value* v) {
 
 Captured<Value*> make_int(Executor& x, Value* v) {
   if (is_int_like(*v))
-    return v->is_constant() && PyBool_Check(v->object.get()) ? Captured<Value*>(x.session().integer(dim_of(*v))) : v;
+    return v->is_constant() && PyBool_Check(v->object.get()) ? Captured<Value*>(x.values().integer(dim_of(*v))) : v;
   if (v->is_array() && v->wrap() == Wrap::PyInt) return v;
   if (v->is_array() && (v->wrap() == Wrap::NumpyScalar || v->wrap() == Wrap::PyBool)) {
     const graph::DType dtype = x.session().graph().type(v->id()).dtype;
@@ -175,7 +176,7 @@ Captured<Value*> make_int(Executor& x, Value* v) {
       graph::BuildResult number = dtype == graph::DType::I64 ? graph::BuildResult(v->id())
                                                              : x.session().builder().cast(v->id(), graph::DType::I64);
       if (!number) return break_at(BreakId::WouldRaise, number.error().message);
-      return x.session().array(*number, Wrap::PyInt);
+      return x.values().array(*number, Wrap::PyInt);
     }
   }
   Value* known = is_number(*v) || v->is_constant() ? specialize(x, v) : nullptr;
@@ -194,7 +195,7 @@ Captured<Value*> make_int(Executor& x, Value* v) {
   }
   Ref<> number = Ref<>::steal(PyNumber_Long(known->object.get()));
   if (!number) return raises_current(x, "int()");
-  return x.session().constant(number.get());
+  return x.values().constant(number.get());
 }
 
 }  // namespace
@@ -233,7 +234,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     for (std::size_t i = 1; items && i < set->items.size(); i += 2)
       if (PyList_Append(items.get(), set->items[i]->object.get()) < 0) items = {};
     Ref<> frozen = items ? Ref<>::steal(PyFrozenSet_New(items.get())) : Ref<>();
-    if (frozen) return s.constant(frozen.get());
+    if (frozen) return s.values().constant(frozen.get());
     PyErr_Clear();
     return unsupported(type);
   }
@@ -245,12 +246,12 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
       FRAMEJIT_TRY(unpacked, unpack(x, args[0], true));
       items = std::move(unpacked);
     }
-    Value* made = s.make(type == &PyTuple_Type ? ValueKind::Tuple : ValueKind::List);
+    Value* made = s.values().make(type == &PyTuple_Type ? ValueKind::Tuple : ValueKind::List);
     made->items = std::move(items);
     return made;
   }
   if (type == &PySlice_Type && !args.empty() && args.size() <= 3) {
-    Value* slice = s.make(ValueKind::Slice);
+    Value* slice = s.values().make(ValueKind::Slice);
     slice->items = {args.size() == 1 ? x.none() : args[0], args.size() == 1 ? args[0] : args[1],
                     args.size() == 3 ? args[2] : x.none()};
     return slice;
@@ -264,7 +265,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     if (type == &PyType_Type) {
       PyObject* of = type_of(x, args[0]);
       if (!of) return unsupported(type);
-      return s.constant(of);
+      return s.values().constant(of);
     }
     if (type == &PyUnicode_Type) {
       if (is_exception(*args[0])) return exception_text(x, args[0]);
@@ -276,7 +277,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
         PyErr_Clear();
         return break_at(BreakId::WouldRaise, "str()");
       }
-      return s.constant(text.get());
+      return s.values().constant(text.get());
     }
   }
   return break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "'");

@@ -68,21 +68,21 @@ class Binder {
     const int given = std::min<int>(positional, static_cast<int>(args.size()));
     for (int i = 0; i < given; ++i) locals_[static_cast<std::size_t>(i)] = args[static_cast<std::size_t>(i)];
     if (code_->co_flags & CO_VARARGS) {
-      rest = x_.session().tuple(Values(args.begin() + given, args.end()));
+      rest = x_.values().tuple(Values(args.begin() + given, args.end()));
       locals_[static_cast<std::size_t>(slot++)] = rest;
     } else if (static_cast<int>(args.size()) > positional) {
       return raises("too many arguments");
     }
     Value* extra = nullptr;
     if (code_->co_flags & CO_VARKEYWORDS) {
-      extra = x_.session().make(ValueKind::Dict);
+      extra = x_.values().make(ValueKind::Dict);
       locals_[static_cast<std::size_t>(slot)] = extra;
     }
     for (const auto& [name, value] : keywords) {
       const int at = parameter(name, total);
       if (at < 0) {
         if (!extra) return raises("unexpected keyword argument " + text_of(name));
-        extra->items.push_back(x_.session().constant(name));
+        extra->items.push_back(x_.values().constant(name));
         extra->items.push_back(value);
         continue;
       }
@@ -296,15 +296,15 @@ Captured<Value*> make_partial(Executor& x, PyTypeObject* type, const Values& arg
   // Of another one its parts would be taken; of what is not known to be callable, nothing.
   if (!of || !reinterpret_cast<PyTypeObject*>(of)->tp_call || is_partial(reinterpret_cast<PyTypeObject*>(of)))
     return break_at(BreakId::UnsupportedArgument, "partial()");
-  Value* named = x.session().make(ValueKind::Dict);
+  Value* named = x.values().make(ValueKind::Dict);
   for (const auto& [name, value] : keywords) {
-    named->items.push_back(x.session().constant(name));
+    named->items.push_back(x.values().constant(name));
     named->items.push_back(value);
   }
-  Value* made = x.session().make(ValueKind::Object);
+  Value* made = x.values().make(ValueKind::Object);
   made->object = Ref<>::share(reinterpret_cast<PyObject*>(type));
   set_attribute(x, made, "func", function);
-  set_attribute(x, made, "args", x.session().tuple(Values(args.begin() + 1, args.end())));
+  set_attribute(x, made, "args", x.values().tuple(Values(args.begin() + 1, args.end())));
   set_attribute(x, made, "keywords", named);
   return made;
 }

@@ -130,7 +130,7 @@ void RegionCapture::set_up() {
       empty.source = source;
       session_.add_guard(std::move(empty));
     }
-    frame_.stack.push_back(object ? lazy(executor_, object, source) : session_.make(ValueKind::Null));
+    frame_.stack.push_back(object ? lazy(executor_, object, source) : session_.values().make(ValueKind::Null));
     if (given.stack.is_integer(i)) hidden_.insert(frame_.stack.back());
   }
   if (given.function && PyFunction_Check(given.function)) {

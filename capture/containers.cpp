@@ -146,7 +146,7 @@ Captured<Value*> get_item(Executor& x, Value* container, Value* key) {
         if (container->kind == ValueKind::Tuple && b.step == 1 &&
             b.count == static_cast<Py_ssize_t>(container->items.size()))
           return container;  // the very object
-        Value* part = x.session().make(container->kind);
+        Value* part = x.values().make(container->kind);
         for (Py_ssize_t i = 0; i < b.count; ++i)
           part->items.push_back(container->items[static_cast<std::size_t>(b.start + i * b.step)]);
         return part;
@@ -180,7 +180,7 @@ Captured<Value*> get_item(Executor& x, Value* container, Value* key) {
       }
       if (!known_key) break;
       Ref<> item = Ref<>::steal(PyObject_GetItem(o, known_key.get()));
-      return item ? Captured<Value*>(x.session().constant(item.get())) : raises_current(x, "index");
+      return item ? Captured<Value*>(x.values().constant(item.get())) : raises_current(x, "index");
     }
     case ValueKind::Object: {
       FRAMEJIT_TRY(item, special(x, container, kGetItem, {key}));
@@ -241,7 +241,7 @@ Captured<bool> set_item(Executor& x, Value* container, Value* key, Value* value)
   container->items[at] = value;
   x.session().undo().record(container, [container, at, before] { container->items[at] = before; });
   if (container->source)
-    x.effects().store_item(container, x.session().integer(graph::Dim(static_cast<int64_t>(at))), value);
+    x.effects().store_item(container, x.values().integer(graph::Dim(static_cast<int64_t>(at))), value);
   return true;
 }
 
@@ -293,7 +293,7 @@ Captured<bool> del_key(Executor& x, Value* dict, Value* key) {
     dict->forget_keys();
     --dict->as_dict().deleted;
   });
-  if (dict->source) x.effects().store_item(dict, x.session().constant(wanted_key(x, key).get()), nullptr);
+  if (dict->source) x.effects().store_item(dict, x.values().constant(wanted_key(x, key).get()), nullptr);
   return true;
 }
 
@@ -352,7 +352,7 @@ Captured<Value*> length(Executor& x, Value* v) {
     case ValueKind::Int: return raises(x, PyExc_TypeError, "object of type 'int' has no len()");
     default: return break_at(BreakId::UnknownObject, "len()");
   }
-  return x.session().integer(graph::Dim(n));
+  return x.values().integer(graph::Dim(n));
 }
 
 Captured<bool> append(Executor& x, Value* list, Value* item) {
@@ -401,7 +401,7 @@ Captured<Value*> dict_peek(Executor& x, Value* dict, Value* key) {
   source->base = dict->source;
   source->key = Ref<>::share(k);
   Value* value = look(x, lazy(x, found, source));  // its guard says that the key is there
-  dict->items.push_back(x.session().constant(k));
+  dict->items.push_back(x.values().constant(k));
   dict->items.push_back(value);
   x.session().undo().learn([dict] { dict->drop_last_pair(); });
   return value;
@@ -466,7 +466,7 @@ Captured<bool> dict_set(Executor& x, Value* dict, Value* key, Value* value) {
     FRAMEJIT_REQUIRE(may_store_in(x, dict->object.get()));
   }
   if (at < 0 && !plain_key(key)) return break_at(BreakId::UnknownObject, "key of a dict");
-  Value* k = at < 0 ? x.session().constant(plain_key(key)) : dict->items[static_cast<std::size_t>(at)];
+  Value* k = at < 0 ? x.values().constant(plain_key(key)) : dict->items[static_cast<std::size_t>(at)];
   if (at >= 0) {
     const auto place = static_cast<std::size_t>(at) + 1;
     Value* before = dict->items[place];
@@ -549,7 +549,7 @@ Captured<Values> unpack(Executor& x, Value* v, bool hinted) {
       if (!n || dim_of(*n).value() > kArrayRows) return break_at(BreakId::CapturedTooMuch, "the rows of an array");
       Values rows;
       for (int64_t i = 0; i < dim_of(*n).value(); ++i) {
-        FRAMEJIT_TRY(row, frontend->get_item(x.session(), v, x.session().integer(graph::Dim(i))));
+        FRAMEJIT_TRY(row, frontend->get_item(x.session(), v, x.values().integer(graph::Dim(i))));
         rows.push_back(row);
       }
       return rows;

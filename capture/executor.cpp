@@ -52,7 +52,7 @@ Value* Executor::str(const std::string& text) {
   Ref<> object = Ref<>::steal(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
   if (!object) PyErr_Clear();
   FRAMEJIT_CHECK(object, "no memory for a str");
-  return session_.constant(object.get());
+  return session_.values().constant(object.get());
 }
 
 Value* Executor::track(PyObject* object, const SourceRef& source, Value* v) {
@@ -89,7 +89,7 @@ void Executor::set_handled(Value* exception) {
 
 Value* Executor::make_generator(std::unique_ptr<SymbolicFrame> its_frame) {
   its_frame->generator = true;
-  Value* it = session_.make(ValueKind::Iterator);
+  Value* it = session_.values().make(ValueKind::Iterator);
   it->as_iterator().over = Over::Generator;
   it->as_iterator().position = static_cast<std::int64_t>(generators_.size());
   generators_.push_back(std::move(its_frame));

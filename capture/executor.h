@@ -70,10 +70,11 @@ class Executor {
   Session& session() { return session_; }
   Effects& effects() { return effects_; }
   const CaptureOptions& options() const { return options_; }
+  ValueArena& values() { return session_.values(); }
   graph::ShapeEnv& shapes() { return session_.graph().shapes(); }
 
-  Value* none() { return session_.constant(Py_None); }
-  Value* boolean(bool b) { return session_.constant(b ? Py_True : Py_False); }
+  Value* none() { return session_.values().constant(Py_None); }
+  Value* boolean(bool b) { return session_.values().constant(b ? Py_True : Py_False); }
   Value* str(const std::string& text);
 
   /// An existing mutable object has one Value.

@@ -28,7 +28,7 @@
 namespace framejit::capture {
 
 Value* unknown_value(Session& s) {
-  Value* v = s.make(ValueKind::Null);
+  Value* v = s.values().make(ValueKind::Null);
   v->partial = true;
   return v;
 }
@@ -162,7 +162,7 @@ class Join {
                      may_choose_items_ ? value_or_choice(a->items[i], b->items[i]) : value(a->items[i], b->items[i]));
         items.push_back(item);
       }
-      return s_.tuple(std::move(items));
+      return s_.values().tuple(std::move(items));
     }
     const std::optional<Wrap> number = number_wrap(*a);
     if (number && number == number_wrap(*b)) return of_ids(a, b, *number);
@@ -237,7 +237,7 @@ class Join {
       const graph::ValueId zero = s_.builder().constant(type.dtype, {});
       blocks_[1 - side]->results.push_back(type.rank() == 0 ? zero : s_.builder().full(zero, type.shape));
     }
-    Value* made = s_.make(ValueKind::Array);
+    Value* made = s_.values().make(ValueKind::Array);
     made->as_array().wrap = v->wrap();
     made->as_array().weak = v->is_weak();
     results_.push_back({made, nullptr});
@@ -247,7 +247,7 @@ class Join {
   }
 
   Captured<Value*> of_ids(Value* a, Value* b, Wrap wrap) {
-    Value* made = s_.make(ValueKind::Array);
+    Value* made = s_.values().make(ValueKind::Array);
     made->as_array().wrap = wrap;
     made->as_array().weak = a->is_weak() || !a->is_array();
     const bool own[] = {is_own(s_, *a, mark_), is_own(s_, *b, mark_)};
@@ -411,12 +411,12 @@ Captured<Value*> truth_value(Executor& x, Value* v, bool negated) {
   if (!negated) {
     // The number is read now; what is written into the array later does not reach it.
     const bool read = is_mutable_array(*v) && x.session().graph().root(id) == x.session().graph().root(v->id());
-    return x.session().array(read ? x.session().builder().copy(id, 'C') : id, Wrap::PyBool);
+    return x.values().array(read ? x.session().builder().copy(id, 'C') : id, Wrap::PyBool);
   }
   const graph::ValueId operands[] = {id};
   graph::BuildResult inverse = x.session().builder().elementwise(graph::Op::LogicalNot, operands);
   if (!inverse) return break_at(BreakId::DataDependentBranch, inverse.error().message);
-  return x.session().array(*inverse, Wrap::PyBool);
+  return x.values().array(*inverse, Wrap::PyBool);
 }
 
 namespace {
@@ -459,7 +459,7 @@ Captured<Value*> next_instruction(SymbolicFrame& frame) {
   if (scope.where) return scope.where;
   if (scope.decides == graph::kNoValue) {
     if (frame.pc != scope.head) scope.exits.insert(frame.pc);
-    return session.integer(graph::Dim(static_cast<int64_t>(frame.pc)));
+    return session.values().integer(graph::Dim(static_cast<int64_t>(frame.pc)));
   }
   graph::ValueId operands[3] = {scope.decides};
   for (int k : {0, 1}) {
@@ -468,7 +468,7 @@ Captured<Value*> next_instruction(SymbolicFrame& frame) {
   }
   graph::BuildResult which = session.builder().elementwise(graph::Op::Where, operands);
   if (!which) return break_at(BreakId::DataDependentBranch, which.error().message);
-  return session.array(*which, Wrap::PyInt);
+  return session.values().array(*which, Wrap::PyInt);
 }
 
 Step capture_branch(SymbolicFrame& frame, Value* condition, const Instr& i, Break why) {

@@ -108,7 +108,7 @@ class LoopCapture {
     starts_ = before_;
     for (std::size_t k : carried_) {
       Value* held = look(x_, before_[k]);
-      Value* v = s_.make(ValueKind::Array);
+      Value* v = s_.values().make(ValueKind::Array);
       const std::optional<Wrap> number = number_wrap(*held);
       v->as_array().wrap = number ? *number : held->wrap();
       v->as_array().weak = number.has_value();
@@ -264,7 +264,7 @@ class LoopCapture {
   Value* output_of(Value* v, Wrap wrap) {
     Captured<graph::ValueId> id = graph_value(x_, v, wrap);
     if (!id) return nullptr;
-    Value* made = s_.make(ValueKind::Array);
+    Value* made = s_.values().make(ValueKind::Array);
     made->as_array().wrap = wrap;
     made->as_array().weak = v->is_weak() || !v->is_array();
     outputs_.push_back({*id, made, nullptr});

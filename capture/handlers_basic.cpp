@@ -19,7 +19,7 @@ Step load_method(SymbolicFrame& frame, Value* from, PyObject* name);
 Step stack_op(SymbolicFrame& frame, const Instr& i) {
   Session& session = frame.session();
   switch (i.op) {
-    case Opcode::PushNull: frame.push(session.make(ValueKind::Null)); break;
+    case Opcode::PushNull: frame.push(session.values().make(ValueKind::Null)); break;
     case Opcode::PopTop:
       if (may_finalize_in_slot(frame.stack.back())) return finalizes();
       frame.pop_raw();
@@ -29,7 +29,7 @@ Step stack_op(SymbolicFrame& frame, const Instr& i) {
       std::swap(frame.stack.back(), frame.stack[frame.stack.size() - static_cast<std::size_t>(i.arg)]);
       break;
     case Opcode::LoadConst: frame.push(literal(frame.executor(), frame.view->constant(i.arg))); break;
-    case Opcode::LoadAssertionError: frame.push(session.constant(PyExc_AssertionError)); break;
+    case Opcode::LoadAssertionError: frame.push(session.values().constant(PyExc_AssertionError)); break;
     default: break;  // Nop, Resume
   }
   return Flow::Next;
@@ -72,7 +72,7 @@ Step local_op(SymbolicFrame& frame, const Instr& i) {
       break;
     case Opcode::LoadFastAndClear:
       if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(frame.view->local_name(i.arg)));
-      frame.push(slot ? slot : frame.session().make(ValueKind::Null));
+      frame.push(slot ? slot : frame.session().values().make(ValueKind::Null));
       slot = nullptr;
       break;
     default:  // LoadFast, LoadFastCheck
@@ -95,7 +95,7 @@ Step cell_op(SymbolicFrame& frame, const Instr& i) {
   }
   Value*& slot = frame.locals[at];
   if (i.op == Opcode::MakeCell) {
-    Value* cell = frame.session().make(ValueKind::Cell);
+    Value* cell = frame.session().values().make(ValueKind::Cell);
     if (slot) cell->items.push_back(slot);
     slot = cell;
     return Flow::Next;
@@ -125,7 +125,7 @@ Step global_op(SymbolicFrame& frame, const Instr& i) {
   PyObject* name = frame.view->name(i.arg);
   if (i.op == Opcode::LoadGlobal) {
     FRAMEJIT_TRY(value, load_global(x, frame.globals, frame.builtins, name));
-    push_callable(frame, value, i.flag ? frame.session().make(ValueKind::Null) : nullptr);
+    push_callable(frame, value, i.flag ? frame.session().values().make(ValueKind::Null) : nullptr);
     return Flow::Next;
   }
   if (!PyDict_CheckExact(frame.globals))
@@ -195,7 +195,7 @@ Step import_op(SymbolicFrame& frame, const Instr& i) {
   function = look(x, function);
   if (!function->is_constant() || !PyCFunction_Check(function->object.get()))
     return break_at(BreakId::UserEffect, "import " + full);
-  frame.push(frame.session().constant(result));
+  frame.push(frame.session().values().constant(result));
   return Flow::Next;
 }
 
@@ -225,7 +225,7 @@ Step load_method(SymbolicFrame& frame, Value* from, PyObject* name) {
   } else {
     if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->as_method().form == MethodPart::Bound)
       found->as_method().form = MethodPart::Loaded;
-    push_callable(frame, found, frame.session().make(ValueKind::Null));
+    push_callable(frame, found, frame.session().values().make(ValueKind::Null));
   }
   return Flow::Next;
 }

@@ -63,7 +63,7 @@ Step iterate_op(SymbolicFrame& frame, const Instr& i) {
 Step push_iterator(SymbolicFrame& frame, Captured<Value*> iterator) {
   if (!iterator) return iterator.failure();
   frame.push(*iterator);
-  if constexpr (py::kIteratorSlots > 1) frame.push(frame.session().make(ValueKind::Null));
+  if constexpr (py::kIteratorSlots > 1) frame.push(frame.session().values().make(ValueKind::Null));
   return Flow::Next;
 }
 
@@ -125,7 +125,7 @@ std::size_t part_of_function(int flag) {
 }  // namespace
 
 Step make_function(SymbolicFrame& frame, const Instr& i) {
-  Value* f = frame.session().make(ValueKind::Function);
+  Value* f = frame.session().values().make(ValueKind::Function);
   f->object = frame.pop()->object;
   f->as_function().globals = Ref<>::share(frame.globals);
   f->items.assign(kFunctionParts, nullptr);

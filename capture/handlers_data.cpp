@@ -61,7 +61,7 @@ Step subscript_op(SymbolicFrame& frame, const Instr& i) {
   frame.peek(2);  // the container first
   Value* key = frame.pop();
   if (i.op == Opcode::BinarySlice || i.op == Opcode::StoreSlice) {
-    Value* slice = frame.session().make(ValueKind::Slice);
+    Value* slice = frame.session().values().make(ValueKind::Slice);
     Value* start = frame.pop();
     slice->items = {start, key, x.none()};
     key = slice;
@@ -85,9 +85,9 @@ Step build_op(SymbolicFrame& frame, const Instr& i) {
   Session& session = frame.session();
   Executor& x = frame.executor();
   switch (i.op) {
-    case Opcode::BuildTuple: frame.push(session.tuple(frame.pop_raw(i.arg))); return Flow::Next;
+    case Opcode::BuildTuple: frame.push(session.values().tuple(frame.pop_raw(i.arg))); return Flow::Next;
     case Opcode::BuildList: {
-      Value* list = session.make(ValueKind::List);
+      Value* list = session.values().make(ValueKind::List);
       list->items = frame.pop_raw(i.arg);
       frame.push(list);
       return Flow::Next;
@@ -104,14 +104,14 @@ Step build_op(SymbolicFrame& frame, const Instr& i) {
       Values parts = frame.pop_raw(i.arg);
       for (Value*& part : parts) part = look(x, part);
       if (parts.size() == 2) parts.push_back(x.none());
-      Value* slice = session.make(ValueKind::Slice);
+      Value* slice = session.values().make(ValueKind::Slice);
       slice->items = std::move(parts);
       frame.push(slice);
       return Flow::Next;
     }
     default: break;
   }
-  Value* dict = session.make(ValueKind::Dict);
+  Value* dict = session.values().make(ValueKind::Dict);
   if (i.op == Opcode::BuildMap) {
     Values pairs = frame.pop_raw(2 * i.arg);
     for (std::size_t k = 0; k < pairs.size(); k += 2) {
@@ -133,7 +133,7 @@ Step extend_op(SymbolicFrame& frame, const Instr& i) {
   if (i.op == Opcode::ListToTuple) {
     Value* list = frame.pop();
     FRAMEJIT_REQUIRE(open(x, list));
-    frame.push(frame.session().tuple(list->items));
+    frame.push(frame.session().values().tuple(list->items));
     return Flow::Next;
   }
   if (i.op == Opcode::MapAdd) {
@@ -194,7 +194,7 @@ Step string_op(SymbolicFrame& frame, const Instr& i) {
       PyErr_Clear();
       return break_at(BreakId::UnknownObject, "text of a value");
     }
-    frame.push(frame.session().constant(text.get()));
+    frame.push(frame.session().values().constant(text.get()));
     return Flow::Next;
   }
   Value* spec = (i.arg & 4) ? frame.pop() : nullptr;
@@ -217,7 +217,7 @@ Step string_op(SymbolicFrame& frame, const Instr& i) {
     PyErr_Clear();
     return break_at(BreakId::WouldRaise, "the format of a value");
   }
-  frame.push(frame.session().constant(text.get()));
+  frame.push(frame.session().values().constant(text.get()));
   return Flow::Next;
 }
 
@@ -246,7 +246,7 @@ Step unpack_op(SymbolicFrame& frame, const Instr& i) {
                   "not enough values to unpack (expected at least " + std::to_string(least) + ", got " +
                       std::to_string(items.size()) + ")");
   for (std::size_t k = 0; k < after; ++k) frame.push(items[items.size() - 1 - k]);
-  Value* rest = frame.session().make(ValueKind::List);
+  Value* rest = frame.session().values().make(ValueKind::List);
   rest->items.assign(items.begin() + static_cast<std::ptrdiff_t>(before),
                      items.end() - static_cast<std::ptrdiff_t>(after));
   frame.push(rest);
@@ -275,7 +275,7 @@ Step match_op(SymbolicFrame& frame, const Instr& i) {
       }
       found.push_back(value);
     }
-    frame.push(frame.session().tuple(std::move(found)));
+    frame.push(frame.session().values().tuple(std::move(found)));
     return Flow::Next;
   }
   Value* subject = frame.peek(1);
@@ -322,7 +322,7 @@ Step match_class(SymbolicFrame& frame, const Instr& i) {
       return break_at(BreakId::WouldRaise, "positional patterns");
     Values all(match_args->items.begin(), match_args->items.begin() + i.arg);
     all.insert(all.end(), names->items.begin(), names->items.end());
-    names = session.tuple(std::move(all));
+    names = session.values().tuple(std::move(all));
   }
   for (std::size_t k = 0; k < names->items.size(); ++k) {
     Value* name = look(x, names->items[k]);
@@ -339,7 +339,7 @@ Step match_class(SymbolicFrame& frame, const Instr& i) {
     FRAMEJIT_TRY(value, get_attr(x, subject, name->object.get()));
     found.push_back(value);
   }
-  frame.push(session.tuple(std::move(found)));
+  frame.push(session.values().tuple(std::move(found)));
   return Flow::Next;
 }
 

@@ -26,7 +26,7 @@ bool SymbolicFrame::unwind(const Break& b) {
     if (may_finalize_in_slot(stack[i])) return false;
   stack.resize(handler->depth);
   if (handler->lasti)
-    push(session_.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
+    push(session_.values().integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
   push(b.raised);
   pc = handler->target;
   return true;
@@ -65,7 +65,7 @@ Step handler_op(SymbolicFrame& frame, const Instr& i) {
     case Opcode::PushExcInfo: {
       Value* exception = frame.pop();
       if (!is_exception(*exception)) return unsupported_handling(frame, i);
-      frame.push(x.handled() ? x.handled() : frame.session().make(ValueKind::Null));
+      frame.push(x.handled() ? x.handled() : frame.session().values().make(ValueKind::Null));
       frame.push(exception);
       x.set_handled(exception);
       return Flow::Next;
@@ -129,16 +129,16 @@ Step with_op(SymbolicFrame& frame, const Instr& i) {
     Value* manager = frame.pop();
     FRAMEJIT_TRY(method, special_method(x, manager, i.arg == 0 ? kEnter : kExit));
     if (!method) return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
-    push_callable(frame, method, session.make(ValueKind::Null));
+    push_callable(frame, method, session.values().make(ValueKind::Null));
     return Flow::Next;
   }
   // WithExceptStart: __exit__ (with its self or NULL), lasti, what was handled before, the exception
   Value* exception = frame.peek(1);
   if (!is_exception(*exception) || frame.stack.size() < static_cast<std::size_t>(py::kExitAt))
     return unsupported_handling(frame, i);
-  Value* traceback = session.make(ValueKind::Object);  // of no known class: using it is a break
+  Value* traceback = session.values().make(ValueKind::Object);  // of no known class: using it is a break
   traceback->object = Ref<>::share(reinterpret_cast<PyObject*>(&PyTraceBack_Type));
-  Value* type = session.constant(reinterpret_cast<PyObject*>(class_of(*exception)));
+  Value* type = session.values().constant(reinterpret_cast<PyObject*>(class_of(*exception)));
   Values args{type, exception, traceback};
   if (Value* self = py::kExitHasSelf ? frame.peek(py::kExitAt - 1) : nullptr; self && self->kind != ValueKind::Null)
     args.insert(args.begin(), self);

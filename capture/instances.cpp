@@ -74,7 +74,7 @@ Value* attribute(const Value* made, const std::string& name) {
 Captured<Value*> make_instance(Executor& x, PyTypeObject* type, const Values& args, const Keywords& keywords) {
   auto* cls = reinterpret_cast<PyObject*>(type);
   static PyObject* const kCall = interned("__call__");
-  FRAMEJIT_TRY(by_metaclass, special_method(x, x.session().constant(cls), kCall));
+  FRAMEJIT_TRY(by_metaclass, special_method(x, x.values().constant(cls), kCall));
   if (by_metaclass) return call(x, by_metaclass, args, keywords);
   const bool exception = is_plain_exception(type), tuple = is_tuple_class(type);
   if (!exception && !tuple && !is_python_class(type)) return not_made(type);
@@ -88,12 +88,12 @@ Captured<Value*> make_instance(Executor& x, PyTypeObject* type, const Values& ar
     guard(x, GuardKind::TypeAttr, fixed_source(cls, type->tp_name), type_attr(Py_TYPE(type), kCall), kCall);
   if (tuple) return construct_tuple(x, type, args, keywords);
   PyObject* init = type_attr(type, kInit);
-  Value* made = x.session().make(ValueKind::Object);
+  Value* made = x.values().make(ValueKind::Object);
   made->object = Ref<>::share(cls);
   made->transient = is_polyfill_class(type);
   guard_lookup(x, made, type_attr(type, kNew), kNew);
   guard_lookup(x, made, init, kInit);
-  if (exception) set_attribute(x, made, "args", x.session().tuple(args));
+  if (exception) set_attribute(x, made, "args", x.values().tuple(args));
   if (init && PyFunction_Check(init)) {
     Value* f = function_at(x, init, std::string(type->tp_name) + ".__init__");
     Values all{made};
@@ -110,14 +110,14 @@ Captured<Value*> make_instance(Executor& x, PyTypeObject* type, const Values& ar
 }
 
 Value* make_exception(Executor& x, PyObject* type) {
-  Value* made = x.session().make(ValueKind::Object);
+  Value* made = x.values().make(ValueKind::Object);
   made->object = Ref<>::share(type);
   return made;
 }
 
 Value* make_exception(Executor& x, PyObject* type, Values args) {
   Value* made = make_exception(x, type);
-  set_attribute(x, made, "args", x.session().tuple(std::move(args)));
+  set_attribute(x, made, "args", x.values().tuple(std::move(args)));
   return made;
 }
 
@@ -172,7 +172,7 @@ Captured<Value*> exception_text(Executor& x, Value* e) {
     PyErr_Clear();
     return break_at(BreakId::UnknownObject, "text of an exception");
   }
-  return x.session().constant(text.get());
+  return x.values().constant(text.get());
 }
 
 // Slot wrappers of object and BaseException: what super().__init__() and object.__setattr__() reach.
@@ -185,7 +185,7 @@ Captured<Value*> call_slot(Executor& x, PyObject* wrapper, const Values& args, c
     if (name == "__init__" && of == &PyBaseObject_Type && args.size() == 1) return x.none();
     if (name == "__init__" && PyType_IsSubtype(of, exception_base()) && is_exception(*self) &&
         is_plain_exception(class_of(*self))) {
-      set_attribute(x, self, "args", x.session().tuple(Values(args.begin() + 1, args.end())));
+      set_attribute(x, self, "args", x.values().tuple(Values(args.begin() + 1, args.end())));
       return x.none();
     }
     if (name == "__setattr__" && of == &PyBaseObject_Type && args.size() == 3) {
@@ -210,7 +210,7 @@ Captured<Value*> special_method(Executor& x, Value* v, PyObject* name) {
     guard(x, GuardKind::TypeAttr,
           fixed_source(v->object.get(), reinterpret_cast<PyTypeObject*>(v->object.get())->tp_name), raw, name);
   else guard_lookup(x, v, raw, name);
-  Value* bound = x.session().make(ValueKind::BoundMethod);
+  Value* bound = x.values().make(ValueKind::BoundMethod);
   bound->items = {v, function_at(x, raw, std::string(type->tp_name) + "." + text_of(name))};
   return bound;
 }

@@ -51,7 +51,7 @@ Captured<Value*> iterate(Executor& x, Value* v) {
     case ValueKind::Iterator:
       if (v->as_iterator().position != kView) return v;
       {
-        Value* it = x.session().make(ValueKind::Iterator);
+        Value* it = x.values().make(ValueKind::Iterator);
         it->as_iterator().over = v->as_iterator().over;
         return start_dict(x, it, v->items[0]);
       }
@@ -63,7 +63,7 @@ Captured<Value*> iterate(Executor& x, Value* v) {
       over = Over::Range;
       break;
     case ValueKind::Dict: {
-      Value* it = x.session().make(ValueKind::Iterator);
+      Value* it = x.values().make(ValueKind::Iterator);
       it->as_iterator().over = Over::Keys;
       return start_dict(x, it, v);
     }
@@ -96,7 +96,7 @@ Captured<Value*> iterate(Executor& x, Value* v) {
       [[fallthrough]];
     default: return break_at(BreakId::UnknownIterable);
   }
-  Value* it = x.session().make(ValueKind::Iterator);
+  Value* it = x.values().make(ValueKind::Iterator);
   it->as_iterator().over = over;
   it->items = {v};
   return it;
@@ -168,8 +168,8 @@ Captured<Value*> next_item(Executor& x, Value* it) {
         FRAMEJIT_TRY(size, frontend->length(x.session(), over));
         Value* n = specialize(x, size);
         if (it->as_iterator().position >= dim_of(*n).value()) return end();
-        FRAMEJIT_TRY(
-            row, frontend->get_item(x.session(), over, x.session().integer(graph::Dim(it->as_iterator().position))));
+        FRAMEJIT_TRY(row,
+                     frontend->get_item(x.session(), over, x.values().integer(graph::Dim(it->as_iterator().position))));
         item = row;
       } else if (over->is_constant()) {
         if (it->as_iterator().position >= PyUnicode_GET_LENGTH(over->object.get())) return end();
@@ -178,7 +178,7 @@ Captured<Value*> next_item(Executor& x, Value* it) {
           PyErr_Clear();
           return break_at(BreakId::WouldRaise, "iteration over a str");
         }
-        item = x.session().constant(letter.get());
+        item = x.values().constant(letter.get());
       } else {
         FRAMEJIT_REQUIRE(open(x, over));  // a list may have grown since
         if (at >= over->items.size()) return end();
@@ -194,7 +194,7 @@ Captured<Value*> next_item(Executor& x, Value* it) {
       const int64_t value = start + it->as_iterator().position * step;
       if (step > 0 ? value >= stop : value <= stop) return end();
       move_to(x.session(), it, it->as_iterator().position + 1);
-      return x.session().integer(graph::Dim(value));
+      return x.values().integer(graph::Dim(value));
     }
     case Over::Reversed: {
       Value* over = it->items[0];
@@ -210,9 +210,9 @@ Captured<Value*> next_item(Executor& x, Value* it) {
       FRAMEJIT_TRY(item, next_item(x, it->items[0]));
       if (!item) return static_cast<Value*>(nullptr);
       FRAMEJIT_TRY(count,
-                   number_binary(x, 0, it->items[1], x.session().integer(graph::Dim(it->as_iterator().position))));
+                   number_binary(x, 0, it->items[1], x.values().integer(graph::Dim(it->as_iterator().position))));
       move_to(x.session(), it, it->as_iterator().position + 1);
-      return x.session().tuple({count, item});
+      return x.values().tuple({count, item});
     }
     case Over::Zip: {
       Values items;
@@ -222,7 +222,7 @@ Captured<Value*> next_item(Executor& x, Value* it) {
         items.push_back(item);
       }
       if (items.empty()) return static_cast<Value*>(nullptr);
-      return x.session().tuple(std::move(items));
+      return x.values().tuple(std::move(items));
     }
     case Over::Map: {
       Values args;
@@ -252,7 +252,7 @@ Captured<Value*> next_item(Executor& x, Value* it) {
       Value* value = dict->items[2 * at + 1];
       move_to(x.session(), it, it->as_iterator().position + 1);
       if (it->as_iterator().over == Over::Keys) return key;
-      return it->as_iterator().over == Over::Values ? value : x.session().tuple({key, value});
+      return it->as_iterator().over == Over::Values ? value : x.values().tuple({key, value});
     }
   }
   return break_at(BreakId::UnknownIterable);

@@ -43,7 +43,7 @@ Captured<Value*> as_tuple(Executor& x, Value* v, PyObject* method) {
   if (raw != type_attr(&PyTuple_Type, method)) return static_cast<Value*>(nullptr);
   guard_lookup(x, v, raw, method);
   FRAMEJIT_REQUIRE(open(x, v));
-  return x.session().tuple(v->items);
+  return x.values().tuple(v->items);
 }
 
 Captured<Value*> make_tuple_instance(Executor& x, const Values& args) {
@@ -58,9 +58,9 @@ Captured<Value*> make_tuple_instance(Executor& x, const Values& args) {
   }
   if (type == &PyTuple_Type) {
     Value* given = args.size() == 2 ? look(x, args[1]) : nullptr;
-    return given && given->kind == ValueKind::Tuple ? given : x.session().tuple(std::move(items));
+    return given && given->kind == ValueKind::Tuple ? given : x.values().tuple(std::move(items));
   }
-  Value* made = x.session().make(ValueKind::Object);
+  Value* made = x.values().make(ValueKind::Object);
   made->object = Ref<>::share(cls->object.get());
   made->items = std::move(items);
   return made;
@@ -71,7 +71,7 @@ Captured<Value*> construct_tuple(Executor& x, PyTypeObject* type, const Values& 
   static PyObject* const kNew = interned("__new__");
   static PyObject* const kInit = interned("__init__");
   const Unexpected<Break> unknown = break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "'");
-  Value* cls = x.session().constant(reinterpret_cast<PyObject*>(type));
+  Value* cls = x.values().constant(reinterpret_cast<PyObject*>(type));
   Value of(ValueKind::Object);  // an instance, to guard what is looked up on its class
   of.object = cls->object;
   Values all{cls};

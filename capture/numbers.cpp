@@ -129,10 +129,10 @@ Captured<Value*> to_float(Executor& x, Value* v) {
   if (v->is_constant()) {
     Ref<> f = is_plain(v->object.get()) ? Ref<>::steal(PyNumber_Float(v->object.get())) : Ref<>();
     if (!f) return PyErr_Occurred() ? raises_current(x, "float()") : break_at(BreakId::WouldRaise, "float()");
-    return x.session().constant(f.get());
+    return x.values().constant(f.get());
   }
   FRAMEJIT_TRY(id, f64(x, v));
-  return x.session().array(id, Wrap::PyFloat);
+  return x.values().array(id, Wrap::PyFloat);
 }
 
 Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
@@ -175,7 +175,7 @@ Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
     const graph::ValueId operands[] = {a, b};
     graph::BuildResult made = x.session().builder().elementwise(node, operands);
     if (!made) return break_at(BreakId::WouldRaise, made.error().message);
-    return x.session().array(*made, Wrap::PyFloat);
+    return x.values().array(*made, Wrap::PyFloat);
   }
   if (is_integer(*left) && is_integer(*right)) {
     Captured<Value*> whole = runtime_int_binary(x, op, left, right);
@@ -216,14 +216,14 @@ Captured<Value*> compensated_sum(Executor& x, const Values& items, Value* start)
     const graph::ValueId of_item = apply(graph::Op::Add, {apply(graph::Op::Subtract, {added, sum}), high});
     const graph::ValueId now = apply(graph::Op::Where, {larger, of_high, of_item});
     lost = apply(graph::Op::Add, {lost == graph::kNoValue ? zero : lost, now});
-    total = x.session().array(sum, Wrap::PyFloat);
+    total = x.values().array(sum, Wrap::PyFloat);
   }
   if (lost == graph::kNoValue) return total;
   // The sign of a zero stays, and no infinity becomes a NaN.
   FRAMEJIT_TRY(high, f64(x, total));
   const graph::ValueId counts =
       apply(graph::Op::LogicalAnd, {apply(graph::Op::NotEqual, {lost, zero}), apply(graph::Op::IsFinite, {lost})});
-  return x.session().array(apply(graph::Op::Where, {counts, apply(graph::Op::Add, {high, lost}), high}), Wrap::PyFloat);
+  return x.values().array(apply(graph::Op::Where, {counts, apply(graph::Op::Add, {high, lost}), high}), Wrap::PyFloat);
 }
 
 namespace {
@@ -277,7 +277,7 @@ Captured<Value*> truncated(Executor& x, graph::ValueId v) {
   b.expect(*within);
   graph::BuildResult whole = b.cast(*number, graph::DType::I64);
   if (!whole) return failed(whole);
-  return x.session().array(*whole, Wrap::PyInt);
+  return x.values().array(*whole, Wrap::PyInt);
 }
 
 namespace {
@@ -307,7 +307,7 @@ Captured<Value*> runtime_int_binary(Executor& x, int op, Value* left, Value* rig
   }
   graph::BuildResult made = x.session().builder().elementwise(node, operands);
   if (!made) return break_at(BreakId::WouldRaise, made.error().message);
-  return x.session().array(*made, Wrap::PyInt);
+  return x.values().array(*made, Wrap::PyInt);
 }
 
 Captured<Value*> int_binary(Executor& x, int nb, const graph::Dim& l, const graph::Dim& r) {
@@ -322,22 +322,22 @@ Captured<Value*> int_binary(Executor& x, int nb, const graph::Dim& l, const grap
     case kAdd:
     case kSubtract:
       if (!within(l, kTerm) || !within(r, kTerm)) return break_at(BreakId::ScalarOverflow);
-      return x.session().integer(op == kAdd ? l + r : l - r);
+      return x.values().integer(op == kAdd ? l + r : l - r);
     case kMultiply:
       if (!within(l, kFactor) || !within(r, kFactor)) return break_at(BreakId::ScalarOverflow);
-      return x.session().integer(l * r);
+      return x.values().integer(l * r);
     case kFloorDivide:
     case kRemainder: {
       if (env.holds(graph::Relation::Eq, r, graph::Dim(0))) return divides_by_zero(x);
       // One sign of the divisor, so that the rounding is one formula.
       if (!env.holds(graph::Relation::Lt, graph::Dim(0), r) || !within(l, kTerm)) break;
       const graph::Dim quotient = floordiv(l, r);
-      return x.session().integer(op == kFloorDivide ? quotient : l - r * quotient);
+      return x.values().integer(op == kFloorDivide ? quotient : l - r * quotient);
     }
     default: break;
   }
-  Value* a = x.session().integer(graph::Dim(env.specialize(l)));
-  Value* b = x.session().integer(graph::Dim(env.specialize(r)));
+  Value* a = x.values().integer(graph::Dim(env.specialize(l)));
+  Value* b = x.values().integer(graph::Dim(env.specialize(r)));
   return fold(x, nb, a->object.get(), b->object.get());
 }
 
@@ -351,7 +351,7 @@ Captured<Value*> number_unary(Executor& x, Unary op, Value* v) {
                                 : op == Unary::Negative ? PyNumber_Negative(o)
                                                         : PyNumber_Invert(o));
     if (!result) return raises_current(x, "unary operator");
-    return x.session().constant(result.get());
+    return x.values().constant(result.get());
   }
   if (v->kind == ValueKind::Int) {
     if (op == Unary::Positive) return v;
@@ -362,7 +362,7 @@ Captured<Value*> number_unary(Executor& x, Unary op, Value* v) {
   if (v->wrap() == Wrap::PyFloat && op == Unary::Negative) {
     const graph::ValueId operands[] = {v->id()};
     graph::BuildResult made = x.session().builder().elementwise(graph::Op::Negative, operands);
-    if (made) return x.session().array(*made, Wrap::PyFloat);
+    if (made) return x.values().array(*made, Wrap::PyFloat);
   }
   return break_at(BreakId::UnsupportedArgument, "unary operator on a number that is known only at run time");
 }
@@ -380,7 +380,7 @@ Captured<Value*> number_compare(Executor& x, int op, Value* left, Value* right) 
   if (left->is_constant() && right->is_constant()) {
     Ref<> result = Ref<>::steal(PyObject_RichCompare(left->object.get(), right->object.get(), op));
     if (!result) return raises_current(x, "comparison");
-    return x.session().constant(result.get());
+    return x.values().constant(result.get());
   }
   if (is_int_like(*left) && is_int_like(*right)) {
     if (!fits_int64(*left) || !fits_int64(*right)) return break_at(BreakId::ScalarOverflow);
@@ -418,7 +418,7 @@ Captured<Value*> compare_ids(Executor& x, int op, graph::ValueId a, graph::Value
   const graph::ValueId operands[] = {a, b};
   graph::BuildResult made = x.session().builder().elementwise(kOps[op], operands);
   if (!made) return break_at(BreakId::WouldRaise, made.error().message);
-  return x.session().array(*made, Wrap::PyBool);
+  return x.values().array(*made, Wrap::PyBool);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ void guard(Executor& x, GuardKind kind, const SourceRef& source, PyObject* objec
 // An item that is found costs a third of an instruction, one that is guarded almost as much as one.
 Value* lazy(Executor& x, PyObject* object, SourceRef source) {
   x.session().work().spend(8);
-  Value* v = x.session().make(ValueKind::Lazy);
+  Value* v = x.values().make(ValueKind::Lazy);
   v->object = Ref<>::share(object);
   v->source = std::move(source);
   return v;
@@ -106,14 +106,14 @@ Value* look(Executor& x, Value* v) {
 Value* literal(Executor& x, PyObject* object) {
   if (PySlice_Check(object)) {  // 3.14 has constants of slices
     const auto* slice = reinterpret_cast<PySliceObject*>(object);
-    Value* v = x.session().make(ValueKind::Slice);
+    Value* v = x.values().make(ValueKind::Slice);
     v->items = {literal(x, slice->start), literal(x, slice->stop), literal(x, slice->step)};
     return v;
   }
-  if (!PyTuple_CheckExact(object)) return x.session().constant(object);
+  if (!PyTuple_CheckExact(object)) return x.values().constant(object);
   Values items;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(literal(x, PyTuple_GET_ITEM(object, i)));
-  Value* v = x.session().tuple(std::move(items));
+  Value* v = x.values().tuple(std::move(items));
   v->object = Ref<>::share(object);
   return v;
 }
@@ -135,7 +135,7 @@ Value* cell_of(Executor& x, PyObject* cell, SourceRef source) {
     }
     return seen->second.value;
   }
-  Value* v = x.session().make(ValueKind::Cell);
+  Value* v = x.values().make(ValueKind::Cell);
   v->source = source;
   v->object = Ref<>::share(cell);
   if (PyObject* contents = PyCell_GET(cell))
@@ -147,7 +147,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
   if (PyObject* descriptor = descriptor_of_builtin(o)) {  // another one each time that it is asked for
     guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyCFunction_Type));
     guard(x, GuardKind::Identity, part_source(SourceKind::Method, source), descriptor);
-    Value* v = x.session().make(ValueKind::BoundMethod);
+    Value* v = x.values().make(ValueKind::BoundMethod);
     v->object = Ref<>::share(o);
     v->source = source;
     v->items = {lazy(x, PyCFunction_GET_SELF(o), part_source(SourceKind::Self, source)), nullptr};
@@ -158,7 +158,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
                                    [&](Frontend* frontend) { return frontend->is_fixed(o); });
   if (is_singleton(o) || is_fixed(o) || library) {
     guard(x, GuardKind::Identity, source, o);
-    Value* v = x.session().constant(o);
+    Value* v = x.values().constant(o);
     v->source = source;
     return v;
   }
@@ -172,7 +172,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
       const graph::Dim symbol = x.shapes().fresh(number);
       g.dim.left = symbol;
       x.session().add_guard(std::move(g));
-      Value* v = x.session().integer(symbol);
+      Value* v = x.values().integer(symbol);
       v->source = source;
       v->object = Ref<>::share(o);
       return v;
@@ -180,7 +180,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
   }
   if (PyLong_CheckExact(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o)) {
     guard(x, GuardKind::Equal, source, o);
-    Value* v = x.session().constant(o);
+    Value* v = x.values().constant(o);
     v->source = source;
     return v;
   }
@@ -188,7 +188,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
   if (PyFloat_CheckExact(o) && source->kind == SourceKind::Global &&
       x.session().varied().names.count(source->str()) == 0) {
     guard(x, GuardKind::Equal, source, o);
-    Value* v = x.session().constant(o);
+    Value* v = x.values().constant(o);
     v->source = source;
     return v;
   }
@@ -200,21 +200,21 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
   }
   if (frontend_for(x, o)) {  // before Python functions: NumPy's wrappers in Python are operators, not code to follow
     guard(x, GuardKind::Identity, source, o);
-    Value* v = x.session().constant(o);
+    Value* v = x.values().constant(o);
     v->source = source;
     return v;
   }
   if (PyFunction_Check(o)) {
     // Code or Identity is guarded when it is called or compared.
     guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyFunction_Type));
-    Value* v = x.session().make(ValueKind::Function);
+    Value* v = x.values().make(ValueKind::Function);
     v->object = Ref<>::share(o);
     v->source = source;
     return v;
   }
   if (is_small_range(o)) {
     guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyRange_Type));
-    Value* v = x.session().make(ValueKind::Range);
+    Value* v = x.values().make(ValueKind::Range);
     v->object = Ref<>::share(o);
     v->source = source;
     for (const char* part : kRangeParts) {
@@ -226,7 +226,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
   }
   if (PySlice_Check(o)) {
     guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PySlice_Type));
-    Value* v = x.session().make(ValueKind::Slice);
+    Value* v = x.values().make(ValueKind::Slice);
     v->object = Ref<>::share(o);
     v->source = source;
     const auto* slice = reinterpret_cast<PySliceObject*>(o);
@@ -236,7 +236,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
     return v;
   }
   if (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) <= kContainerLimit) {
-    Value* v = x.session().make(ValueKind::Tuple);
+    Value* v = x.values().make(ValueKind::Tuple);
     v->object = Ref<>::share(o);
     v->source = source;
     guard(x, GuardKind::Length, source, nullptr, nullptr, PyTuple_GET_SIZE(o));
@@ -247,7 +247,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
   }
   if (Py_IS_TYPE(o, &PyMethod_Type)) {
     guard(x, GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type));
-    Value* v = x.session().make(ValueKind::BoundMethod);
+    Value* v = x.values().make(ValueKind::BoundMethod);
     v->object = Ref<>::share(o);
     v->source = source;
     v->items = {lazy(x, PyMethod_GET_SELF(o), part_source(SourceKind::Self, source)),
@@ -280,10 +280,10 @@ namespace {
 Value* wrap_container(Executor& x, PyObject* o, SourceRef source) {
   const bool list = PyList_CheckExact(o), set = PyAnySet_CheckExact(o);
   const bool dict = is_known_dict(o) && !x.effects().stores_variables_of(o);  // its items are others now
-  Value* v = x.session().make(list   ? ValueKind::List
-                              : dict ? ValueKind::Dict
-                              : set  ? ValueKind::Set
-                                     : ValueKind::Object);
+  Value* v = x.values().make(list   ? ValueKind::List
+                             : dict ? ValueKind::Dict
+                             : set  ? ValueKind::Set
+                                    : ValueKind::Object);
   v->object = Ref<>::share(o);
   v->source = source;
   v->partial = list || dict || set || is_tuple_class(Py_TYPE(o));
@@ -329,7 +329,7 @@ Captured<bool> open(Executor& x, Value* v) {
       PyTuple_SET_ITEM(keys.get(), n++, Ref<>::share(key).release());
       const int64_t seen = place_of_key(x, v, key);
       Value* known_value = seen < 0 ? nullptr : v->items[static_cast<std::size_t>(seen) + 1];
-      items.push_back(x.session().constant(key));
+      items.push_back(x.values().constant(key));
       items.push_back(known_value ? known_value : lazy(x, value, item_source(v->source, -1, key)));
     }
     guard(x, GuardKind::Keys, v->source, keys.get());
@@ -389,11 +389,11 @@ PyObject* known(Executor& x, Value* v) {
 
 Value* specialize(Executor& x, Value* v) {
   if (v->is_constant()) return v;
-  if (v->kind == ValueKind::Int) return x.session().integer(graph::Dim(x.shapes().specialize(v->dim())));
+  if (v->kind == ValueKind::Int) return x.values().integer(graph::Dim(x.shapes().specialize(v->dim())));
   if (v->is_array() && v->wrap() == Wrap::PyFloat && v->source && v->object &&
       x.session().varied().names.count(v->source->str()) == 0) {
     guard(x, GuardKind::Equal, v->source, v->object.get());
-    return x.session().constant(v->object.get());
+    return x.values().constant(v->object.get());
   }
   return nullptr;
 }

@@ -111,13 +111,13 @@ Captured<Value*> fold(Executor& x, int nb, PyObject* l, PyObject* r) {
   if (nb == 7 && is_union_part(l) && is_union_part(r) && l != r) {
     Ref<> made = Ref<>::steal(PyNumber_Or(l, r));
     if (!made) return raises_current(x, what);
-    Value* v = x.session().constant(made.get());
+    Value* v = x.values().constant(made.get());
     v->transient = true;  // another one each time
     return v;
   }
   if (!is_plain(l) || !is_plain(r)) {
     for (Frontend* frontend : x.session().frontends())
-      if (Ref<> made = frontend->fold(nb, l, r)) return x.session().constant(made.get());
+      if (Ref<> made = frontend->fold(nb, l, r)) return x.values().constant(made.get());
     return break_at(BreakId::UnknownObject, what);
   }
   const bool ints = (PyLong_CheckExact(l) || PyBool_Check(l)) && (PyLong_CheckExact(r) || PyBool_Check(r));
@@ -177,7 +177,7 @@ Captured<Value*> sequence_binary(Executor& x, int nb, Value* left, Value* right)
     if (left->kind == ValueKind::Tuple && r.empty()) return left;  // as CPython gives the very object
     if (left->kind == ValueKind::Tuple && l.empty()) return right;
     l.insert(l.end(), r.begin(), r.end());
-    Value* v = x.session().make(left->kind);
+    Value* v = x.values().make(left->kind);
     v->items = std::move(l);
     return v;
   }
@@ -191,7 +191,7 @@ Captured<Value*> sequence_binary(Executor& x, int nb, Value* left, Value* right)
       if (count > 0 && static_cast<int64_t>(items.size()) > kFoldedItems / count)
         return break_at(BreakId::CapturedTooMuch, "a long sequence");
       if (sequence->kind == ValueKind::Tuple && count == 1) return sequence;
-      Value* v = x.session().make(sequence->kind);
+      Value* v = x.values().make(sequence->kind);
       for (int64_t k = 0; k < count; ++k) v->items.insert(v->items.end(), items.begin(), items.end());
       return v;
     }
@@ -352,7 +352,7 @@ Captured<Value*> compare(Executor& x, int op, Value* left, Value* right) {
       if ((fixed(l) || fixed(r)) && simple(l) && simple(r)) {
         Ref<> result = Ref<>::steal(PyObject_RichCompare(l, r, op));
         if (!result) return raises_current(x, "comparison");
-        return x.session().constant(result.get());
+        return x.values().constant(result.get());
       }
       if ((op == Py_EQ || op == Py_NE) && (by_identity(l) || by_identity(r)) && (by_identity(l) || is_plain(l)) &&
           (by_identity(r) || is_plain(r))) {
@@ -367,7 +367,7 @@ Captured<Value*> compare(Executor& x, int op, Value* left, Value* right) {
       return break_at(BreakId::UnsupportedArgument, "bytes and another type");
     Ref<> result = Ref<>::steal(PyObject_RichCompare(l, r, op));
     if (!result) return raises_current(x, "comparison");
-    return x.session().constant(result.get());
+    return x.values().constant(result.get());
   }
   if (op == Py_EQ || op == Py_NE) {
     // Methods of one list or dict are equal each time that they are asked for, to a builtin of another kind never.
@@ -388,7 +388,7 @@ Captured<Value*> compare(Executor& x, int op, Value* left, Value* right) {
   if (op != Py_EQ && op != Py_NE && left->kind == ValueKind::Tuple && right->kind == ValueKind::Tuple) {
     Ref<> l = plain(x, left), r = plain(x, right);
     Ref<> result = l && r ? Ref<>::steal(PyObject_RichCompare(l.get(), r.get(), op)) : Ref<>();
-    if (result) return x.session().constant(result.get());
+    if (result) return x.values().constant(result.get());
     PyErr_Clear();
   }
   if (op == Py_EQ || op == Py_NE) {

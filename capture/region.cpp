@@ -184,9 +184,9 @@ uint32_t RegionBuilder::recipe(Value* given) {
   switch (v->kind) {
     case ValueKind::Function: {
       auto* code = reinterpret_cast<PyCodeObject*>(v->object.get());
-      Values parts{s_.constant(v->object.get()),
-                   s_.constant(v->as_function().globals.get()),
-                   s_.constant(code->co_qualname),
+      Values parts{s_.values().constant(v->object.get()),
+                   s_.values().constant(v->as_function().globals.get()),
+                   s_.values().constant(code->co_qualname),
                    v->items[0],
                    v->items[1],
                    v->items[2],
@@ -204,13 +204,13 @@ uint32_t RegionBuilder::recipe(Value* given) {
     case ValueKind::Object: {
       if (is_tuple_instance(*v)) {
         region_.recipes[at].object = Ref<>::share(tuple_new());
-        fill(at, {s_.constant(v->object.get()), s_.tuple(v->items)});
+        fill(at, {s_.values().constant(v->object.get()), s_.values().tuple(v->items)});
         break;
       }
       region_.recipes[at].object = v->object;
       std::vector<Value*> parts;
       for (const auto& [name, value] : v->attributes()) {
-        parts.push_back(s_.constant(interned(name.c_str())));
+        parts.push_back(s_.values().constant(interned(name.c_str())));
         parts.push_back(value);
       }
       fill(at, parts);
@@ -236,7 +236,8 @@ uint32_t RegionBuilder::recipe(Value* given) {
                                                                      : nullptr;
       region_.recipes[at].object = Ref<>::share(reinterpret_cast<PyObject*>(type));
       if (v->as_iterator().over == Over::Enumerate) {
-        Captured<Value*> count = number_binary(x_, 0, v->items[1], s_.integer(graph::Dim(v->as_iterator().position)));
+        Captured<Value*> count =
+            number_binary(x_, 0, v->items[1], s_.values().integer(graph::Dim(v->as_iterator().position)));
         FRAMEJIT_CHECK(count.has_value(), "the count of an enumerate");
         fill(at, {v->items[0], *count});
       } else if (v->as_iterator().over == Over::Zip) {
@@ -365,7 +366,7 @@ std::vector<Value*> RegionBuilder::as_pushed(std::vector<Value*> stack) {
     if (!type || PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) continue;
     PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), method->as_method().name.get());
     if (!raw || !Py_IS_TYPE(raw, &PyMethodDescr_Type)) continue;
-    stack[k] = s_.constant(raw);
+    stack[k] = s_.values().constant(raw);
     stack[k + 1] = method->items[0];
   }
   return stack;

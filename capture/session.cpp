@@ -9,14 +9,6 @@
 
 namespace framejit::capture {
 
-namespace {
-
-bool is_python_number(Wrap wrap) {
-  return wrap == Wrap::PyFloat || wrap == Wrap::PyInt || wrap == Wrap::PyBool || wrap == Wrap::PyComplex;
-}
-
-}  // namespace
-
 Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends)
     : serial_([] {
         static int64_t last = 0;  // with the GIL only
@@ -28,59 +20,9 @@ Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> 
       tapes_(undo_),
       flag_rules_(builder_, undo_),
       inputs_(*this),
+      values_(builder_, inputs_),
       varied_(varied),
       frontends_(std::move(frontends)) {}
-
-Value* Session::make(ValueKind kind) {
-  arena_.push_back(std::make_unique<Value>(kind));
-  arena_.back()->number = static_cast<uint32_t>(arena_.size() - 1);
-  return arena_.back().get();
-}
-
-Value* Session::constant(PyObject* object) {
-  FRAMEJIT_CHECK(object, "constant without an object");
-  Value* v = make(ValueKind::Constant);
-  v->object = Ref<>::share(object);
-  return v;
-}
-
-Value* Session::array(graph::ValueId id, Wrap wrap) {
-  Value* v = make(ValueKind::Array);
-  v->as_array().id = id;
-  v->as_array().wrap = wrap;
-  v->as_array().weak = is_python_number(wrap);
-  v->partial = by_identity(wrap) && graph_->type(id).is_view() &&
-               (inputs_.is_shared(id) || inputs_.writing(id) == Writing::Foreign);
-  return v;
-}
-
-bool Session::is_of_tensor(graph::ValueId id) const {
-  return std::any_of(arena_.begin(), arena_.end(),
-                     [&](const auto& v) { return v->is_array() && v->wrap() == Wrap::Tensor && v->id() == id; });
-}
-
-Value* Session::integer(const graph::Dim& dim) {
-  if (dim.is_const()) {
-    Ref<> number = Ref<>::steal(PyLong_FromLongLong(dim.value()));
-    if (!number) PyErr_Clear();
-    FRAMEJIT_CHECK(number, "no memory for an int");
-    return constant(number.get());
-  }
-  if (graph_->shapes().is_measured(dim)) {
-    Value* number = array(builder_.dim_value(dim), Wrap::PyInt);
-    number->as_array().weak = true;
-    return number;
-  }
-  Value* v = make(ValueKind::Int);
-  v->as_int().dim = dim;
-  return v;
-}
-
-Value* Session::tuple(std::vector<Value*> items) {
-  Value* v = make(ValueKind::Tuple);
-  v->items = std::move(items);
-  return v;
-}
 
 Captured<bool> Session::check_nodes() {
   constexpr int kMostAxes = 32;  // of NumPy 1; newer ones have 64
@@ -138,7 +80,7 @@ void Session::sync_dim_guards() {
 }
 
 Session::Mark Session::mark() const {
-  return {graph_->mark(), guards_.size(), inputs_.all().size(), undo_.changes(), arena_.size(), inputs_.has_overlap()};
+  return {graph_->mark(), guards_.size(), inputs_.all().size(), undo_.changes(), values_.size(), inputs_.has_overlap()};
 }
 
 void Session::rollback(const Mark& m) {

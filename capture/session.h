@@ -18,7 +18,7 @@
 #include "capture/measures.h"
 #include "capture/tapes.h"
 #include "capture/undo_log.h"
-#include "capture/value.h"
+#include "capture/value_arena.h"
 #include "capture/work_meter.h"
 #include "graph/builder.h"
 
@@ -54,15 +54,8 @@ class Session {
   bool o1() const { return o1_; }
   void set_o1(bool o1) { o1_ = o1; }
 
-  // Values (owned by the session's arena).
-  Value* make(ValueKind kind);
-  Value* constant(PyObject* object);  // takes a reference of its own; the caller keeps its
-  Value* array(graph::ValueId id, Wrap wrap);
-  /// Is the memory that of a Tensor?
-  bool is_of_tensor(graph::ValueId id) const;
-  Value* integer(const graph::Dim& dim);  // Constant for a known one, an array for what is measured
+  ValueArena& values() { return values_; }
   Measures& measures() { return measures_; }
-  Value* tuple(std::vector<Value*> items);
 
   GuardSet& guards() { return guards_; }
   void add_guard(Guard guard) { guards_.add(std::move(guard), location_); }
@@ -126,9 +119,9 @@ class Session {
   WorkMeter work_;
   GuardSet guards_;
   ArrayInputs inputs_;
+  ValueArena values_;
   const Varied& varied_;
   std::vector<Frontend*> frontends_;
-  std::vector<std::unique_ptr<Value>> arena_;
   std::size_t checked_ = 0;     // nodes
   std::size_t dim_guards_ = 0;  // how many of the ShapeEnv's guards are in guards_
   uint32_t location_ = 0;

@@ -103,9 +103,9 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
       return break_at(BreakId::CapturedTooMuch, "a set of many elements");
     guard(x, GuardKind::Elements, set->source, nullptr, nullptr, kMostElements);
   }
-  Value* number = x.session().integer(graph::Dim(static_cast<int64_t>(how)));
+  Value* number = x.values().integer(graph::Dim(static_cast<int64_t>(how)));
   set->items.push_back(number);
-  set->items.push_back(x.session().constant(operand));
+  set->items.push_back(x.values().constant(operand));
   x.session().undo().record(set, [set] {
     set->items.resize(set->items.size() - 2);
     if (!set->source) set->object = {};
@@ -141,7 +141,7 @@ bool change_set(PyObject* set, int how, PyObject* operand) {
 }
 
 Captured<Value*> make_set(Executor& x) {
-  Value* set = x.session().make(ValueKind::Set);
+  Value* set = x.values().make(ValueKind::Set);
   return rebuild(set) ? Captured<Value*>(set) : unknown("a set");
 }
 
@@ -157,7 +157,7 @@ Captured<bool> set_update(Executor& x, Value* set, Value* iterable) {
   if (set == iterable) return true;  // its table is not even made larger
   FRAMEJIT_TRY(other, contents(x, iterable));
   if (other && iterable->kind == ValueKind::Set && !iterable->source && !iterable->partial) {  // as it is now
-    Value* copy = x.session().make(ValueKind::Set);
+    Value* copy = x.values().make(ValueKind::Set);
     copy->items = iterable->items;
     if (!rebuild(copy)) return unknown("a set");
     return change(x, set, kSetUpdate, copy->object.get(), copy);
@@ -205,7 +205,7 @@ Captured<Value*> set_method(Executor& x, Value* set, const std::string& name, co
     FRAMEJIT_TRY(held, contents(x, set));
     Ref<> answer =
         other && held ? Ref<>::steal(PyObject_CallMethod(held.get(), name.c_str(), "O", other.get())) : Ref<>();
-    if (answer) return x.session().constant(answer.get());
+    if (answer) return x.values().constant(answer.get());
     PyErr_Clear();
   }
   return break_at(BreakId::UnknownCallable, "'set." + name + "'");
@@ -233,9 +233,9 @@ Captured<Value*> set_binary(Executor& x, int nb, Value* left, Value* right) {
   }
   if (PyFrozenSet_CheckExact(result.get())) {
     if (left->source || right->source) return unknown("operator of a frozenset");
-    return x.session().constant(result.get());
+    return x.values().constant(result.get());
   }
-  Value* set = x.session().make(ValueKind::Set);
+  Value* set = x.values().make(ValueKind::Set);
   set->object = result;
   set->partial = true;
   return set;
@@ -249,7 +249,7 @@ Captured<Value*> set_compare(Executor& x, int op, Value* left, Value* right) {
     PyErr_Clear();
     return unknown("comparison of a set");
   }
-  return x.session().constant(result.get());
+  return x.values().constant(result.get());
 }
 
 Captured<bool> set_contains(Executor& x, Value* set, Value* item) {
@@ -292,9 +292,9 @@ Captured<Value*> iterate_set(Executor& x, Value* set) {
     PyErr_Clear();
     return unknown("iteration over a set");
   }
-  Value* it = x.session().make(ValueKind::Iterator);
+  Value* it = x.values().make(ValueKind::Iterator);
   it->as_iterator().over = Over::Set;
-  it->items = {set, literal(x, items.get()), x.session().integer(graph::Dim(static_cast<int64_t>(set->items.size())))};
+  it->items = {set, literal(x, items.get()), x.values().integer(graph::Dim(static_cast<int64_t>(set->items.size())))};
   return it;
 }
 

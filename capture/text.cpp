@@ -90,7 +90,7 @@ Captured<Value*> text(Executor& x, PyObject* function, Values args, PyObject* sp
   Ref<> made = examples ? Ref<>::steal(PyObject_Call(function, examples.get(), nullptr)) : Ref<>();
   PyErr_Clear();
   if (!made || !PyUnicode_CheckExact(made.get())) return unknown;
-  Value* v = x.session().make(ValueKind::Text);
+  Value* v = x.values().make(ValueKind::Text);
   v->object = Ref<>::share(function);
   v->items = std::move(args);
   return v;
@@ -122,7 +122,7 @@ Captured<Value*> joined(Executor& x, Values parts) {
     if (!is_text) return break_at(BreakId::UnknownObject, "text of a value");
   }
   static PyObject* const join = PyObject_GetAttrString(interned(""), "join");
-  return text(x, join, {x.session().tuple(std::move(parts))});
+  return text(x, join, {x.values().tuple(std::move(parts))});
 }
 
 }  // namespace framejit::capture

@@ -7,8 +7,8 @@
 //        Dict, Slice   set)
 //        others        see ValueKind
 //
-// Knowledge only narrows. Values live in the Session's arena. Containers and objects that change are changed through
-// Session::record, so that a transaction can take it back.
+// Knowledge only narrows. Values live in the ValueArena of the Session. Containers and objects that change are changed
+// with UndoLog::record, so that a transaction can take it back.
 #pragma once
 
 #include <algorithm>

@@ -521,7 +521,7 @@ bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
       t.pop();
       Typed method;
       method.kind = Kind::Object;
-      method.value = t.session.constant(type_attr(&PyLong_Type, name));
+      method.value = t.session.values().constant(type_attr(&PyLong_Type, name));
       t.push(std::move(method));
       t.push(of);
       return true;
@@ -543,7 +543,7 @@ bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
   t.pop();
   Typed method;
   method.kind = Kind::Object;
-  method.value = t.session.constant(type_attr(list ? &PyList_Type : &PyComplex_Type, name));
+  method.value = t.session.values().constant(type_attr(list ? &PyList_Type : &PyComplex_Type, name));
   t.push(std::move(method));
   t.push(list ? *list : of);
   return true;

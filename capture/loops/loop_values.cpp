@@ -67,7 +67,7 @@ Typed literal(LoopTranslator& t, PyObject* object) {
     return known_one->second;
   Typed v;
   v.kind = Kind::Object;
-  v.value = t.session.constant(object);
+  v.value = t.session.values().constant(object);
   Typed number = of_value(t, v.value);
   if (!number.is_single()) return v;
   number.origin = ++t.origins;

@@ -125,7 +125,7 @@ Typed LoopTranslator::imagined(Value* v) {
       }
       break;
   }
-  made.value = session.constant(Py_Ellipsis);  // nothing is compiled of it
+  made.value = session.values().constant(Py_Ellipsis);  // nothing is compiled of it
   return made;
 }
 

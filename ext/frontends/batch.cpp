@@ -37,8 +37,8 @@ Captured<Value*> begin(Session& session) {
   Ref<> at = Ref<>::steal(Py_BuildValue("(Lnnn)", static_cast<long long>(session.serial()),
                                         static_cast<Py_ssize_t>(session.graph().body().nodes.size()),
                                         static_cast<Py_ssize_t>(mark.undo), static_cast<Py_ssize_t>(mark.values)));
-  if (!at || session.graph().is_in_block()) return session.constant(Py_None);
-  return session.constant(at.get());
+  if (!at || session.graph().is_in_block()) return session.values().constant(Py_None);
+  return session.values().constant(at.get());
 }
 
 /// The arrays in a tuple; false where it holds anything else.
@@ -52,7 +52,7 @@ bool take_arrays(const Value& tuple, std::vector<const Value*>& out) {
 }
 
 Captured<Value*> end(Session& session, std::span<Value* const> args) {
-  Value* none = session.constant(Py_None);
+  Value* none = session.values().constant(Py_None);
   long long serial;
   Py_ssize_t nodes;
   Session::Mark mark = session.mark();
@@ -94,8 +94,9 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
   });
   std::vector<Value*> items;
   for (std::size_t i = 0; i < results.size(); ++i)
-    items.push_back(session.array(made->outputs[i], results[i]->wrap() == Wrap::Tensor ? Wrap::Tensor : Wrap::NdArray));
-  return session.tuple(std::move(items));
+    items.push_back(
+        session.values().array(made->outputs[i], results[i]->wrap() == Wrap::Tensor ? Wrap::Tensor : Wrap::NdArray));
+  return session.values().tuple(std::move(items));
 }
 
 PyCFunction method_of(PyObject* callable) {

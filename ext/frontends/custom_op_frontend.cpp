@@ -44,8 +44,8 @@ class CustomOpFrontend final : public FunctionFrontend {
     if (shape.empty()) return break_at(BreakId::UnsupportedArgument, "a custom_op that gives a 0-d array");
     if (session.flag_rules().any())
       return break_at(BreakId::UnsupportedArgument, "a custom_op under np.errstate of the region's own");
-    return session.array(session.builder().library_call(op.index, std::move(operands), dtype, std::move(shape)),
-                         Wrap::NdArray);
+    return session.values().array(
+        session.builder().library_call(op.index, std::move(operands), dtype, std::move(shape)), Wrap::NdArray);
   }
 
  private:

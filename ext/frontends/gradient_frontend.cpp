@@ -60,8 +60,8 @@ class GradientFrontend final : public FunctionFrontend {
       return break_at(BreakId::UnsupportedArgument, "arguments of a function of tapes");
     switch (function) {
       case TapeFunction::Begin: return begin(session);
-      case TapeFunction::IsKept: return session.constant(session.tapes().any() ? Py_True : Py_False);
-      case TapeFunction::Close: return session.constant(Py_None);
+      case TapeFunction::IsKept: return session.values().constant(session.tapes().any() ? Py_True : Py_False);
+      case TapeFunction::Close: return session.values().constant(Py_None);
       case TapeFunction::Watch: return watch(session, args[0], args[1]);
       case TapeFunction::Pull: return pull(session, args[0], args[1], args[2], args[3]);
       case TapeFunction::Restore: return restore(args[0], args[1], args[2]);
@@ -75,7 +75,7 @@ class GradientFrontend final : public FunctionFrontend {
  private:
   static Captured<Value*> begin(Session& session) {
     const auto nodes = static_cast<int64_t>(session.graph().body().nodes.size());
-    Value* tape = session.tuple({session.integer(nodes)});
+    Value* tape = session.values().tuple({session.values().integer(nodes)});
     tape->transient = true;
     session.tapes().add();
     return tape;
@@ -95,7 +95,7 @@ class GradientFrontend final : public FunctionFrontend {
     const double number = PyFloat_AS_DOUBLE(x->object.get());
     graph::Scalar bits;
     std::memcpy(&bits.lo, &number, sizeof number);
-    return session.array(session.builder().constant(DType::F64, bits), Wrap::PyFloat);
+    return session.values().array(session.builder().constant(DType::F64, bits), Wrap::PyFloat);
   }
 
   static Captured<Value*> watch(Session& session, Value* tape, Value* x) {
@@ -105,7 +105,7 @@ class GradientFrontend final : public FunctionFrontend {
     if (!is_inexact(type.dtype)) return break_at(BreakId::UnsupportedArgument, "a gradient with respect to integers");
     const ValueId id = type.rank() == 0 ? session.builder().copy(array->id(), 'C')
                                         : session.builder().view(array->id(), type.shape, type.strides, 0);
-    Value* watched = session.array(id, array->wrap());
+    Value* watched = session.values().array(id, array->wrap());
     watched->as_array().weak = array->is_weak();
     return watched;
   }
@@ -179,9 +179,9 @@ class GradientFrontend final : public FunctionFrontend {
       ValueId id = made->values[i];
       if (wrap == Wrap::Tensor && !graph::is_c_contiguous(session.graph().shapes(), session.graph().type(id)))
         id = session.builder().copy(id, 'C');
-      out.push_back(session.array(id, wrap));
+      out.push_back(session.values().array(id, wrap));
     }
-    return session.tuple(std::move(out));
+    return session.values().tuple(std::move(out));
   }
 
   static Captured<Value*> restore(Value* x, const Value* watched, const Value* given) {
@@ -195,13 +195,13 @@ class GradientFrontend final : public FunctionFrontend {
     if (!x->is_array()) return x;
     const ValueId id = session.builder().copy(x->id(), x->wrap() == Wrap::Tensor ? 'C' : 'K');
     session.tapes().add_stop(id);
-    return session.array(id, x->wrap());
+    return session.values().array(id, x->wrap());
   }
 
   static Captured<Value*> ones(Session& session, Value* x) {
     FRAMEJIT_TRY(array, as_array(session, x));
     const graph::Type type = session.graph().type(array->id());
-    return session.array(session.builder().full(one(session, type.dtype), type.shape), array->wrap());
+    return session.values().array(session.builder().full(one(session, type.dtype), type.shape), array->wrap());
   }
 };
 

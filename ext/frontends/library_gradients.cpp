@@ -61,12 +61,12 @@ class Expression {
       }
       return sequence(ValueKind::Slice, std::move(items));
     }
-    return session_.constant(o);
+    return session_.values().constant(o);
   }
 
  private:
   Captured<Value*> sequence(ValueKind kind, std::vector<Value*> items) {
-    Value* out = session_.make(kind);
+    Value* out = session_.values().make(kind);
     out->items = std::move(items);
     return out;
   }
@@ -75,10 +75,10 @@ class Expression {
     Ref<> number = attribute(o, "number");
     const long at = number ? PyLong_AsLong(number.get()) : -3;
     PyErr_Clear();
-    if (at == -1) return session_.array(at_.cotangent, Wrap::NdArray);
-    if (at == -2) return session_.array(at_.result(), Wrap::NdArray);
+    if (at == -1) return session_.values().array(at_.cotangent, Wrap::NdArray);
+    if (at == -2) return session_.values().array(at_.result(), Wrap::NdArray);
     if (at < 0) return break_at(BreakId::NoGradient, "a rule with an operand that does not exist");
-    return session_.array(at_.operand(static_cast<std::size_t>(at)), wraps_[static_cast<std::size_t>(at)]);
+    return session_.values().array(at_.operand(static_cast<std::size_t>(at)), wraps_[static_cast<std::size_t>(at)]);
   }
 
   Captured<Value*> call(PyObject* o) {

@@ -32,7 +32,7 @@ namespace {
 
 Captured<Value*> tensor(Session& session, graph::BuildResult built) {
   if (!built) return break_at(BreakId::WouldRaise, built.error().message);
-  return session.array(*built, Wrap::Tensor);
+  return session.values().array(*built, Wrap::Tensor);
 }
 
 /// Operators in the order of NB_ADD, ...; in-place forms rebind, so they are the same.
@@ -138,7 +138,7 @@ class TensorFrontend final : public capture::Frontend {
 
   Captured<Value*> unary(Session& session, Unary op, Value* operand) override {
     switch (op) {
-      case Unary::Positive: return session.array(session.builder().copy(operand->id(), 'C'), Wrap::Tensor);
+      case Unary::Positive: return session.values().array(session.builder().copy(operand->id(), 'C'), Wrap::Tensor);
       case Unary::Negative: return apply_one(session, Op::Negative, operand);
       case Unary::Invert: return apply_one(session, Op::Invert, operand);
     }
@@ -149,17 +149,17 @@ class TensorFrontend final : public capture::Frontend {
     const graph::Type type = session.graph().type(array->id());
     if (name == "shape") {
       std::vector<Value*> sizes;
-      for (const graph::Dim& d : type.shape) sizes.push_back(session.integer(d));
-      return session.tuple(std::move(sizes));
+      for (const graph::Dim& d : type.shape) sizes.push_back(session.values().integer(d));
+      return session.values().tuple(std::move(sizes));
     }
-    if (name == "ndim") return session.integer(type.rank());
-    if (name == "size") return session.integer(type.size());
-    if (name == "itemsize") return session.integer(graph::size_of(type.dtype));
+    if (name == "ndim") return session.values().integer(type.rank());
+    if (name == "size") return session.values().integer(type.size());
+    if (name == "itemsize") return session.values().integer(graph::size_of(type.dtype));
     if (name == "dtype") {
       Ref<> object = Ref<>::steal(tensor::tensor_dtype_object(type.dtype));
-      return session.constant(object.get());
+      return session.values().constant(object.get());
     }
-    if (name == "nbytes") return session.integer(type.size() * graph::Dim(graph::size_of(type.dtype)));
+    if (name == "nbytes") return session.values().integer(type.size() * graph::Dim(graph::size_of(type.dtype)));
     return break_at(BreakId::UnsupportedArgument, "Tensor." + std::string(name));
   }
 
@@ -173,7 +173,7 @@ class TensorFrontend final : public capture::Frontend {
     FRAMEJIT_TRY(item, read_item(session, plain(session, array), plain(session, key)));
     const graph::Type& type = session.graph().type(item->id());
     const bool own = !type.is_view() && graph::is_c_contiguous(session.graph().shapes(), type);
-    return session.array(own ? item->id() : session.builder().copy(item->id(), 'C'), Wrap::Tensor);
+    return session.values().array(own ? item->id() : session.builder().copy(item->id(), 'C'), Wrap::Tensor);
   }
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
     if (value->is_array() && value->wrap() == Wrap::NdArray)
@@ -184,20 +184,20 @@ class TensorFrontend final : public capture::Frontend {
   Captured<Value*> length(Session& session, Value* array) override {
     const graph::Type& type = session.graph().type(array->id());
     if (type.rank() == 0) return break_at(BreakId::WouldRaise, "len() of a 0-d Tensor");
-    return session.integer(type.shape[0]);
+    return session.values().integer(type.shape[0]);
   }
 
  private:
   /// Items are those of the arrays that Tensors are made of.
   static Value* plain(Session& session, Value* v) {
-    if (v->is_array() && v->wrap() == Wrap::Tensor) return session.array(v->id(), Wrap::NdArray);
+    if (v->is_array() && v->wrap() == Wrap::Tensor) return session.values().array(v->id(), Wrap::NdArray);
     const bool list = v->kind == ValueKind::List;
     if ((!list && v->kind != ValueKind::Tuple) ||
         std::none_of(v->items.begin(), v->items.end(), [](Value* item) { return is_tensor_value(*item); }))
       return v;
     std::vector<Value*> items;
     for (Value* item : v->items) items.push_back(plain(session, item));
-    Value* out = session.make(v->kind);
+    Value* out = session.values().make(v->kind);
     out->items = std::move(items);
     return out;
   }
@@ -281,9 +281,9 @@ class TensorFrontend final : public capture::Frontend {
     const graph::Type& type = session.graph().type(id);
     const graph::Op op = session.graph().node(id).op;
     const bool fresh = takes_over && !type.is_view() && op != Op::Param && op != Op::Constant && op != Op::DimValue &&
-                       !session.is_of_tensor(id);
+                       !session.values().is_of_tensor(id);
     if (!fresh || !graph::is_c_contiguous(session.graph().shapes(), type)) id = session.builder().copy(id, 'C');
-    return session.array(id, Wrap::Tensor);
+    return session.values().array(id, Wrap::Tensor);
   }
 
   Captured<Value*> to_array(Session& session, std::span<Value* const> args) {
@@ -296,7 +296,7 @@ class TensorFrontend final : public capture::Frontend {
       dtype = asked;
     }
     FRAMEJIT_TRY(id, operand(session, *args[0], dtype));
-    return session.array(id, Wrap::NdArray);
+    return session.values().array(id, Wrap::NdArray);
   }
 
   Captured<Value*> to_arrays(Session& session, std::span<Value* const> args) {
@@ -311,9 +311,9 @@ class TensorFrontend final : public capture::Frontend {
     std::vector<Value*> items;
     for (const Value* value : args) {
       FRAMEJIT_TRY(id, operand(session, *value, *dtype));
-      items.push_back(session.array(id, Wrap::NdArray));
+      items.push_back(session.values().array(id, Wrap::NdArray));
     }
-    return session.tuple(std::move(items));
+    return session.values().tuple(std::move(items));
   }
 
   static Captured<Value*> from_array(Session& session, std::span<Value* const> args) {
@@ -326,7 +326,7 @@ class TensorFrontend final : public capture::Frontend {
     if (args.size() != 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
       return break_at(BreakId::WouldRaise, "matmul()");
     FRAMEJIT_TRY(product, multiplied(session, args[0]->id(), args[1]->id()));
-    return session.array(product, Wrap::NdArray);
+    return session.values().array(product, Wrap::NdArray);
   }
 
   /// As core_matmul.
@@ -368,7 +368,7 @@ class TensorFrontend final : public capture::Frontend {
                                                            static_cast<graph::Causal>(causal), dropped);
     if (!built) return break_at(BreakId::WouldRaise, built.error().message);
     FRAMEJIT_TRY(result, cast(session, *built, *dtype));
-    return session.array(result, Wrap::NdArray);
+    return session.values().array(result, Wrap::NdArray);
   }
 
   /// Ints, of which those that vary become fixed.
@@ -404,7 +404,8 @@ class TensorFrontend final : public capture::Frontend {
       shape[first + i] = graph::floordiv(room, stride) + graph::Dim(1);
       strides[first + i] = strides[first + i] * graph::Dim(stride);
     }
-    return session.array(session.builder().view(args[0]->id(), std::move(shape), std::move(strides), 0), Wrap::NdArray);
+    return session.values().array(session.builder().view(args[0]->id(), std::move(shape), std::move(strides), 0),
+                                  Wrap::NdArray);
   }
 
   static Captured<Value*> convolve(Session& session, std::span<Value* const> args) {
@@ -424,14 +425,14 @@ class TensorFrontend final : public capture::Frontend {
     graph::BuildResult built = session.builder().convolution(image, weights, *window);
     if (!built) return break_at(BreakId::WouldRaise, built.error().message);
     FRAMEJIT_TRY(result, cast(session, *built, dtype));
-    return session.array(result, Wrap::NdArray);
+    return session.values().array(result, Wrap::NdArray);
   }
 
   static Captured<Value*> to_dtype(Session& session, std::span<Value* const> args) {
     if (args.size() != 1) return break_at(BreakId::WouldRaise, "dtype()");
     if (args[0]->is_none()) return args[0];
     FRAMEJIT_TRY(dtype, dtype_of_rule(DType::F32, *args[0]));
-    return session.constant(reinterpret_cast<PyObject*>(arrays::descr_of(dtype)));
+    return session.values().constant(reinterpret_cast<PyObject*>(arrays::descr_of(dtype)));
   }
 
   /// Tensor(input_data, dtype=None) of an array, Tensor or number.

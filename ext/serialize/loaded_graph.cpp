@@ -322,8 +322,9 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   for (std::size_t i = before; i < to.value_count(); ++i)
     to.node(static_cast<ValueId>(i)).location = session.location();
   std::vector<Value*> items;
-  for (const Output& output : loaded.outputs) items.push_back(session.array(results[output.result], output.wrap));
-  return session.tuple(std::move(items));
+  for (const Output& output : loaded.outputs)
+    items.push_back(session.values().array(results[output.result], output.wrap));
+  return session.values().tuple(std::move(items));
 }
 
 class LoadedGraphFrontend final : public frontends::FunctionFrontend {

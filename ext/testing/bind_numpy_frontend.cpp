@@ -73,15 +73,15 @@ Value* take(Driver& driver, PyObject* object) {
   if (!PyArg_ParseTuple(object, "sO", &tag, &rest)) return nullptr;
   std::string kind = tag;
   if (kind == "value") return driver.values[static_cast<std::size_t>(PyLong_AsSsize_t(rest))];
-  if (kind == "const") return driver.session->constant(rest);
+  if (kind == "const") return driver.session->values().constant(rest);
   std::vector<Value*> items;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rest); ++i) {
     Value* item = take(driver, PyTuple_GET_ITEM(rest, i));
     if (!item) return nullptr;
     items.push_back(item);
   }
-  if (kind == "tuple") return driver.session->tuple(std::move(items));
-  Value* made = driver.session->make(kind == "list" ? ValueKind::List : ValueKind::Slice);
+  if (kind == "tuple") return driver.session->values().tuple(std::move(items));
+  Value* made = driver.session->values().make(kind == "list" ? ValueKind::List : ValueKind::Slice);
   made->items = std::move(items);
   return made;
 }
@@ -149,10 +149,10 @@ PyObject* session_number(PyObject* self, PyObject* number) {
   Session& session = *driver.session;
   Value* value = nullptr;
   if (PyLong_CheckExact(number)) {
-    value = session.make(ValueKind::Int);
+    value = session.values().make(ValueKind::Int);
     value->as_int().dim = session.graph().shapes().fresh(PyLong_AsLongLong(number));
   } else {
-    value = session.array(session.builder().param({DType::F64, {}, {}}, "number"), Wrap::PyFloat);
+    value = session.values().array(session.builder().param({DType::F64, {}, {}}, "number"), Wrap::PyFloat);
     value->as_array().weak = true;
   }
   return give(driver, value);

@@ -95,7 +95,7 @@ Captured<std::vector<Value*>> sequence_items(Session& session, Value* value) {
     items = value->items;
   } else if (object && PyTuple_CheckExact(object)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-      items.push_back(session.constant(PyTuple_GET_ITEM(object, i)));
+      items.push_back(session.values().constant(PyTuple_GET_ITEM(object, i)));
   } else {
     items.push_back(value);
   }

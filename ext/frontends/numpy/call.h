@@ -85,6 +85,6 @@ Captured<std::vector<int64_t>> axes_argument(Session& session, Value* value, int
 /// The real parts of complex numbers (which: 0), or the imaginary ones: a view of an array.
 Value* complex_part(Session& session, Value* x, int64_t which);
 
-inline Value* fresh_array(Session& session, ValueId id) { return session.array(id, Wrap::NdArray); }
+inline Value* fresh_array(Session& session, ValueId id) { return session.values().array(id, Wrap::NdArray); }
 
 }  // namespace framejit::ext::frontends

@@ -226,9 +226,9 @@ Captured<Value*> call_arange(const Call& call) {
   Session& session = call.session;
   FRAMEJIT_TRY(dtype, dtype_argument(v[3]));
   Ref<> zero = Ref<>::steal(PyLong_FromLong(0)), one = Ref<>::steal(PyLong_FromLong(1));
-  Value* start = absent(v[1]) ? session.constant(zero.get()) : v[0];
+  Value* start = absent(v[1]) ? session.values().constant(zero.get()) : v[0];
   Value* stop = absent(v[1]) ? v[0] : v[1];
-  Value* step = absent(v[2]) ? session.constant(one.get()) : v[2];
+  Value* step = absent(v[2]) ? session.values().constant(one.get()) : v[2];
   std::optional<Dim> a = as_dim(*start), b = as_dim(*stop), c = as_dim(*step);
   if (a && b && c) return integer_range(session, *a, *b, *c, dtype.value_or(DType::I64));
   std::optional<double> x = known_float(start), y = known_float(stop), z = known_float(step);
@@ -493,7 +493,7 @@ Captured<Value*> method_astype(const Call& call) {
   if (x.type.dtype == *dtype && !copy) return x.value;
   FRAMEJIT_TRY(id, convert(call.session, x, *dtype));
   if (id == x.id) id = call.session.builder().copy(id, 'K');
-  return call.session.array(id, x.is_array() ? Wrap::NdArray : Wrap::NumpyScalar);
+  return call.session.values().array(id, x.is_array() ? Wrap::NdArray : Wrap::NumpyScalar);
 }
 
 constexpr FunctionRow kFunctions[] = {

@@ -129,7 +129,7 @@ Captured<Value*> call_scalar_type(const Call& call) {
   FRAMEJIT_TRY(id, convert(call.session, x, call.dtype));
   // A 0-d array may be written later.
   if (x.is_array() && id == x.id) id = copy_element(call.session, id);
-  return call.session.array(id, Wrap::NumpyScalar);
+  return call.session.values().array(id, Wrap::NumpyScalar);
 }
 
 namespace {
@@ -148,8 +148,9 @@ Captured<Value*> nonzero(Session& session, Value* given) {
   }
   const ValueId places = builder.nonzero(mask, session.measures().count_of(mask));
   std::vector<Value*> columns;
-  for (int a = 0; a < type.rank(); ++a) columns.push_back(session.array(builder.select(places, 1, a), Wrap::NdArray));
-  return session.tuple(std::move(columns));
+  for (int a = 0; a < type.rank(); ++a)
+    columns.push_back(session.values().array(builder.select(places, 1, a), Wrap::NdArray));
+  return session.values().tuple(std::move(columns));
 }
 
 Captured<Value*> method_nonzero(const Call& call) {
@@ -222,7 +223,7 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
     FRAMEJIT_TRY(wide, built(session.builder().cast(fresh, computed)));
     angle = wide;
   }
-  FRAMEJIT_TRY(scale, operand(session, session.constant(factor.get())));
+  FRAMEJIT_TRY(scale, operand(session, session.values().constant(factor.get())));
   FRAMEJIT_TRY(by, convert(session, scale, computed));
   const ValueId inputs[] = {angle, by};
   FRAMEJIT_TRY(product, built(session.builder().elementwise(Op::Multiply, inputs)));
@@ -231,7 +232,7 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
     FRAMEJIT_TRY(narrow, built(session.builder().cast(product, loop.in[0])));
     result = narrow;
   }
-  return session.array(result, x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
+  return session.values().array(result, x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 
 Captured<Value*> call_to_radians(const Call& call) { return scale_angle(call, "deg2rad"); }
@@ -267,7 +268,7 @@ Captured<Value*> call_copyto(const Call& call) {
     elements = all;
   }
   FRAMEJIT_REQUIRE(write(session, dst->id(), elements));
-  return session.constant(Py_None);
+  return session.values().constant(Py_None);
 }
 
 /// x.fill(value).
@@ -277,17 +278,17 @@ Captured<Value*> method_fill(const Call& call) {
   if (v[1]->is_array() && v[1]->wrap() == Wrap::NdArray)
     return break_at(BreakId::UnsupportedArgument, "fill() with an array");
   FRAMEJIT_REQUIRE(store(call.session, x->id(), v[1]));
-  return call.session.constant(Py_None);
+  return call.session.values().constant(Py_None);
 }
 
 /// An element as Python's number.
 Captured<Value*> python_number(Session& session, ValueId id) {
   const DType dtype = session.graph().type(id).dtype;
-  if (dtype == DType::Bool) return session.array(id, Wrap::PyBool);
+  if (dtype == DType::Bool) return session.values().array(id, Wrap::PyBool);
   if (dtype == DType::U64) return break_at(BreakId::UnsupportedArgument, "an uint64 as Python's int");
   const bool real = graph::is_float(dtype), complex = graph::is_complex(dtype);
   FRAMEJIT_TRY(number, cast(session, id, complex ? DType::C128 : real ? DType::F64 : DType::I64));
-  return session.array(number, complex ? Wrap::PyComplex : real ? Wrap::PyFloat : Wrap::PyInt);
+  return session.values().array(number, complex ? Wrap::PyComplex : real ? Wrap::PyFloat : Wrap::PyInt);
 }
 
 /// x.item(), of one element, or x.item(i), counted in C order.
@@ -325,7 +326,7 @@ Captured<Value*> method_tolist(const Call& call) {
   const graph::Type type = session.graph().type(v[0]->id());
   if (type.rank() == 0 || shapes.hint(type.size()) > kMost)
     return break_at(BreakId::UnsupportedArgument, "tolist() of many elements");
-  Value* const whole = session.make(ValueKind::List);
+  Value* const whole = session.values().make(ValueKind::List);
   std::vector<std::pair<ValueId, Value*>> level{{v[0]->id(), whole}};
   for (int axis = 0; axis < type.rank(); ++axis) {
     std::vector<std::pair<ValueId, Value*>> next;
@@ -334,7 +335,7 @@ Captured<Value*> method_tolist(const Call& call) {
       for (int64_t i = 0; i < length; ++i) {
         const ValueId item = session.builder().select(part, 0, i);
         if (axis + 1 < type.rank()) {
-          list->items.push_back(session.make(ValueKind::List));
+          list->items.push_back(session.values().make(ValueKind::List));
           next.emplace_back(item, list->items.back());
         } else {
           FRAMEJIT_TRY(number, python_number(session, copy_element(session, item)));

@@ -40,8 +40,8 @@ Unexpected<Break> unsupported() {
 
 /// A str that is known at run time only: what was set where the region began.
 Value* action_value(Session& session, const Ref<>& action) {
-  if (action) return session.constant(action.get());
-  Value* unknown = session.make(ValueKind::Object);
+  if (action) return session.values().constant(action.get());
+  Value* unknown = session.values().make(ValueKind::Object);
   unknown->object = Ref<>::share(reinterpret_cast<PyObject*>(&PyUnicode_Type));
   unknown->transient = true;
   return unknown;
@@ -81,7 +81,7 @@ Captured<capture::FlagActions> changed(const Call& call) {
 Value* as_value(Session& session, const capture::FlagActions& actions) {
   std::vector<Value*> items;
   for (const Ref<>& action : actions) items.push_back(action_value(session, action));
-  Value* made = session.tuple(std::move(items));
+  Value* made = session.values().tuple(std::move(items));
   made->transient = true;
   return made;
 }
@@ -101,10 +101,10 @@ Captured<capture::FlagActions> from_value(const Call& call) {
 
 /// What np.geterr() gives.
 Value* as_dict(Session& session, const capture::FlagActions& actions) {
-  Value* dict = session.make(ValueKind::Dict);
+  Value* dict = session.values().make(ValueKind::Dict);
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Ref<> key = Ref<>::steal(PyUnicode_InternFromString(kClasses[i]));
-    dict->items.push_back(session.constant(key.get()));
+    dict->items.push_back(session.values().constant(key.get()));
     dict->items.push_back(action_value(session, actions[i]));
   }
   return dict;
@@ -140,7 +140,7 @@ Captured<Value*> call_of_errors(const Call& call) {
     case Function::Reset: {
       FRAMEJIT_TRY(actions, from_value(call));
       session.flag_rules().set(std::move(actions));
-      return session.constant(Py_None);
+      return session.values().constant(Py_None);
     }
     case Function::None: break;
   }

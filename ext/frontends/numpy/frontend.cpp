@@ -201,7 +201,7 @@ bool is_scalar_method(std::string_view name) { return name == "astype" || name =
 Captured<Value*> reduced_scalar(Session& session, Value* scalar, std::string_view name) {
   if (name == "any" || name == "all") {
     FRAMEJIT_TRY(truth, cast(session, scalar->id(), DType::Bool));
-    return session.array(truth, Wrap::NumpyScalar);
+    return session.values().array(truth, Wrap::NumpyScalar);
   }
   return name == "max" || name == "min" ? scalar : nullptr;
 }
@@ -330,7 +330,7 @@ Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<
       result && (PyBool_Check(result.get()) || is_limits(result.get()) ||
                  (PyArray_DescrCheck(result.get()) && dtype_of(reinterpret_cast<PyArray_Descr*>(result.get()))));
   if (!known) return break_at(BreakId::UnsupportedArgument, "a function of dtypes with such arguments");
-  return session.constant(result.get());
+  return session.values().constant(result.get());
 }
 
 class NumpyFrontend final : public capture::Frontend {
@@ -463,7 +463,7 @@ class NumpyFrontend final : public capture::Frontend {
   Captured<Value*> length(Session& session, Value* array) override {
     const graph::Type& type = session.graph().type(array->id());
     if (type.rank() == 0) return break_at(BreakId::WouldRaise, "len() of unsized object");
-    return session.integer(type.shape[0]);
+    return session.values().integer(type.shape[0]);
   }
 
  private:

@@ -79,8 +79,8 @@ Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Va
 /// A slice object that is a constant.
 Captured<SliceParts> constant_slice(Session& session, PyObject* object) {
   auto* slice = reinterpret_cast<PySliceObject*>(object);
-  return slice_parts(session, session.constant(slice->start), session.constant(slice->stop),
-                     session.constant(slice->step));
+  return slice_parts(session, session.values().constant(slice->start), session.values().constant(slice->stop),
+                     session.values().constant(slice->step));
 }
 
 /// What a number is when the graph runs, taken to be somewhere in front of `most`, or nearer to it.
@@ -121,7 +121,7 @@ Captured<std::vector<IndexPart>> index_parts(Session& session, Value* key) {
     items = key->items;
   } else if (key->is_constant() && key->object && PyTuple_CheckExact(key->object.get())) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key->object.get()); ++i)
-      items.push_back(session.constant(PyTuple_GET_ITEM(key->object.get(), i)));
+      items.push_back(session.values().constant(PyTuple_GET_ITEM(key->object.get(), i)));
   } else {
     items.push_back(key);
   }
@@ -271,15 +271,15 @@ Captured<Value*> read_item(Session& session, Value* array, Value* key) {
   if (array->wrap() != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "an index into a NumPy scalar");
   if (is_mask(session, key)) {
     FRAMEJIT_TRY(chosen, compressed(session, key->id(), array->id()));
-    return session.array(chosen, Wrap::NdArray);
+    return session.values().array(chosen, Wrap::NdArray);
   }
   if (has_integer_arrays(session, key, session.graph().type(array->id()).rank())) {
     Value* const both[] = {array, key};
     return operator_call(session, "getitem", both);
   }
   FRAMEJIT_TRY(indexed, index_view(session, array->id(), key));
-  if (!indexed.element) return session.array(indexed.view, Wrap::NdArray);
-  return session.array(copy_element(session, indexed.view), Wrap::NumpyScalar);
+  if (!indexed.element) return session.values().array(indexed.view, Wrap::NdArray);
+  return session.values().array(copy_element(session, indexed.view), Wrap::NumpyScalar);
 }
 
 namespace {
@@ -377,7 +377,7 @@ Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<V
   }
   FRAMEJIT_TRY(result, copy_after(session, function, args, keywords));
   FRAMEJIT_REQUIRE(write(session, args[0]->id(), result->id()));
-  return session.constant(Py_None);
+  return session.values().constant(Py_None);
 }
 
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {

@@ -509,7 +509,7 @@ Captured<Value*> shown(Session& session, ValueId id, const Predicted& result) {
     FRAMEJIT_TRY(view, built(builder.reshape(id, *result.reshaped)));
     id = view;
   }
-  return session.array(id, result.wrap);
+  return session.values().array(id, result.wrap);
 }
 
 }  // namespace
@@ -584,9 +584,9 @@ Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Va
     items.push_back(item);
   }
   if (!results.sequence) return items[0];
-  if (results.sequence == &PyTuple_Type) return session.tuple(std::move(items));
+  if (results.sequence == &PyTuple_Type) return session.values().tuple(std::move(items));
   const bool is_list = results.sequence == &PyList_Type;
-  Value* made = session.make(is_list ? ValueKind::List : ValueKind::Object);
+  Value* made = session.values().make(is_list ? ValueKind::List : ValueKind::Object);
   if (!is_list) made->object = Ref<>::share(reinterpret_cast<PyObject*>(results.sequence));
   made->items = std::move(items);
   return made;

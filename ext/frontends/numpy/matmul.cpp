@@ -69,7 +69,7 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   if (floats) {
     FRAMEJIT_REQUIRE(flag_if_not_finite(session, product));
   }
-  return session.array(product, scalar_wrap(session.graph().type(product)));
+  return session.values().array(product, scalar_wrap(session.graph().type(product)));
 }
 
 /// What is not computed here is a library call of the function that was called.

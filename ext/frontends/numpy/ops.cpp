@@ -269,7 +269,7 @@ ValueId copy_element(Session& session, ValueId element) {
 
 Captured<Value*> positive(Session& session, const Operand& x) {
   FRAMEJIT_TRY(id, convert(session, x, x.type.dtype));
-  return session.array(identity_loop(session, id, id), x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
+  return session.values().array(identity_loop(session, id, id), x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 
 bool specialize_number(Session& session, Operand& number, const char* reason) {
@@ -435,7 +435,7 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
   }
   if (session.graph().type(result).dtype != loop.out)
     return break_at(BreakId::UnsupportedArgument, "a loop with a result of another dtype");
-  return session.array(result, scalars ? Wrap::NumpyScalar : Wrap::NdArray);
+  return session.values().array(result, scalars ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values) {
@@ -461,7 +461,7 @@ Captured<Value*> where(Session& session, Value* condition, Value* x, Value* y) {
   const ValueId inputs[] = {mask, left, right};
   const ValueId seen[] = {c.type.scalar ? mask : c.id, a.type.scalar ? left : a.id, b.type.scalar ? right : b.id};
   FRAMEJIT_TRY(result, built(session.builder().elementwise(Op::Where, inputs, seen)));
-  return session.array(result, Wrap::NdArray);
+  return session.values().array(result, Wrap::NdArray);
 }
 
 namespace {

@@ -72,7 +72,7 @@ Value* own_array(Session& session, ValueId id, ValueId like) {
 Captured<Value*> reduced(Session& session, const Reduction& r, Op op, ValueId x) {
   graph::GraphBuilder& builder = session.builder();
   FRAMEJIT_TRY(id, reduce(session, r, op, x));
-  if (!r.keep) return session.array(id, scalar_wrap(session.graph().type(id)));
+  if (!r.keep) return session.values().array(id, scalar_wrap(session.graph().type(id)));
   ValueId kept = builder.keep_dims(id, r.x, r.axes);
   return own_array(session, builder.copy(kept, 'K'), kept);
 }
@@ -176,9 +176,9 @@ Captured<Operand> count_operand(Session& session, const Dim& count) {
                           : Ref<>();
     PyErr_Clear();
     if (!scalar) return break_at(BreakId::UnsupportedArgument, "the count of a mean");
-    return operand(session, session.constant(scalar.get()));
+    return operand(session, session.values().constant(scalar.get()));
   }
-  return operand(session, session.array(session.builder().dim_value(count), Wrap::NumpyScalar));
+  return operand(session, session.values().array(session.builder().dim_value(count), Wrap::NumpyScalar));
 }
 
 /// ret / count, as NumPy's Python code ends its means: true_divide(ret, count, out=ret, casting='unsafe') for arrays,
@@ -191,7 +191,7 @@ Captured<Value*> divided(Session& session, Value* ret, const Dim& count) {
   FRAMEJIT_TRY(quotient, apply_ufunc(session, Op::Divide, both));
   FRAMEJIT_TRY(result, cast(session, quotient->id(), dtype));
   if (ret->wrap() == Wrap::NdArray) return own_array(session, result, ret->id());
-  return session.array(result, Wrap::NumpyScalar);
+  return session.values().array(result, Wrap::NumpyScalar);
 }
 
 /// The dtype that a mean or variance is computed in.
@@ -214,7 +214,7 @@ Captured<Value*> mean(Session& session, const Reduction& r) {
   FRAMEJIT_TRY(sum, reduce(session, r, Op::ReduceSum, x));
   if (r.keep) sum = session.builder().keep_dims(sum, r.x, r.axes);
   Wrap wrap = r.keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum));
-  return divided(session, session.array(sum, wrap), count);
+  return divided(session, session.values().array(sum, wrap), count);
 }
 
 /// x *= x: the squares lie where x lay.
@@ -245,7 +245,7 @@ Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
   Dim count = count_of(session, r) - Dim(ddof);
   if (!session.graph().shapes().holds(Relation::Lt, 0, count))
     return break_at(BreakId::UnsupportedArgument, "a variance without degrees of freedom, which warns");
-  FRAMEJIT_TRY(a, operand(session, session.array(r.x, Wrap::NdArray)));
+  FRAMEJIT_TRY(a, operand(session, session.values().array(r.x, Wrap::NdArray)));
   FRAMEJIT_TRY(m, operand(session, center));
   const Operand both[] = {a, m};
   FRAMEJIT_TRY(x, apply_ufunc(session, Op::Subtract, both));
@@ -255,7 +255,7 @@ Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
   FRAMEJIT_TRY(sum, reduce(session, rest, Op::ReduceSum, rest.x));
   if (keep) sum = session.builder().keep_dims(sum, rest.x, rest.axes);
   Wrap wrap = keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum));
-  return divided(session, session.array(sum, wrap), count);
+  return divided(session, session.values().array(sum, wrap), count);
 }
 
 Captured<Value*> variance_of(const Call& call) {
@@ -277,7 +277,7 @@ Captured<Value*> call_std(const Call& call) {
   const graph::Dims strides = call.session.graph().type(var->id()).strides;
   FRAMEJIT_TRY(root, apply_ufunc(call.session, Op::Sqrt, std::span<Value* const>(&var, 1)));
   call.session.graph().node(root->id()).type.strides = strides;
-  return call.session.array(root->id(), var->wrap());
+  return call.session.values().array(root->id(), var->wrap());
 }
 
 Captured<Value*> call_mean(const Call& call) {
@@ -309,7 +309,7 @@ Captured<Value*> call_count_nonzero(const Call& call) {
   FRAMEJIT_TRY(ones, cast(session, truth, DType::I64));
   if (!absent(v[1]) || r.keep) return reduced(session, r, Op::ReduceSum, ones);
   FRAMEJIT_TRY(count, reduce(session, r, Op::ReduceSum, ones));
-  return session.array(count, wrap_of_counts());
+  return session.values().array(count, wrap_of_counts());
 }
 
 struct ReducedBy {
@@ -336,7 +336,7 @@ Captured<Value*> ufunc_reduce(const Call& call) {
     // The axis is 0 where none is given.
     const bool given = args.size() > 1 ||
                        std::any_of(keywords.begin(), keywords.end(), [](const auto& k) { return k.first == "axis"; });
-    if (!given) keywords.emplace_back("axis", session.integer(Dim(0)));
+    if (!given) keywords.emplace_back("axis", session.values().integer(Dim(0)));
     return row.handler({session, args, keywords, row.reduction});
   }
   return break_at(BreakId::UnsupportedArgument, "reduce() of this ufunc");

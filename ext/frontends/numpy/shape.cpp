@@ -184,7 +184,7 @@ std::vector<Value*> spread(Session& session, Value* value) {
   std::vector<Value*> items;
   if (value->is_constant() && value->object && PyTuple_CheckExact(value->object.get())) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value->object.get()); ++i)
-      items.push_back(session.constant(PyTuple_GET_ITEM(value->object.get(), i)));
+      items.push_back(session.values().constant(PyTuple_GET_ITEM(value->object.get(), i)));
     return items;
   }
   return {value};
@@ -269,8 +269,8 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
                                          : capture::Writing::Refused);
     x = fresh_array(session, id);
   }
-  if (numpy_version().major >= 2) return session.tuple(std::move(arrays));
-  Value* list = session.make(ValueKind::List);
+  if (numpy_version().major >= 2) return session.values().tuple(std::move(arrays));
+  Value* list = session.values().make(ValueKind::List);
   list->items = std::move(arrays);
   return list;
 }
@@ -323,7 +323,7 @@ Captured<Value*> call_head(const Call& call) {
     const ValueId view = session.builder().slice(array->id(), 0, 0, count, 1);
     heads.push_back(fresh_array(session, session.builder().copy(view, 'C')));
   }
-  return session.tuple(std::move(heads));
+  return session.values().tuple(std::move(heads));
 }
 
 /// x.view(), x.view(dtype) of elements of the same size.
@@ -394,7 +394,7 @@ Captured<Value*> call_expand_dims(const Call& call) {
   const Dims old = session.graph().type(x->id()).shape;
   std::vector<Value*> given = spread(session, v[1]);  // a list will do
   int rank = static_cast<int>(old.size() + given.size());
-  FRAMEJIT_TRY(axes, axes_argument(session, session.tuple(std::move(given)), rank));
+  FRAMEJIT_TRY(axes, axes_argument(session, session.values().tuple(std::move(given)), rank));
   if (axes.empty()) return break_at(BreakId::UnsupportedArgument, "np.expand_dims with no axis");
   Dims shape;
   std::size_t from = 0;
@@ -535,8 +535,8 @@ constexpr FunctionRow kMethods[] = {
 
 Value* shape_tuple(Session& session, const graph::Type& type) {
   std::vector<Value*> items;
-  for (const Dim& dim : type.shape) items.push_back(session.integer(dim));
-  return session.tuple(std::move(items));
+  for (const Dim& dim : type.shape) items.push_back(session.values().integer(dim));
+  return session.values().tuple(std::move(items));
 }
 
 /// x.flags, of which only the order of the elements is known.
@@ -545,11 +545,11 @@ Value* flags(Session& session, const graph::Type& type) {
   graph::ShapeEnv& shapes = session.graph().shapes();
   const bool empty = shapes.equal(type.size(), 0);
   const bool c = empty || graph::is_c_contiguous(shapes, type), f = empty || graph::is_f_contiguous(shapes, type);
-  Value* made = session.make(ValueKind::Object);
+  Value* made = session.values().make(ValueKind::Object);
   made->object = Ref<>::share(type_of_flags);
   made->transient = true;
   auto set = [&](const char* name, bool value) {
-    made->attributes().append(name, session.constant(value ? Py_True : Py_False));
+    made->attributes().append(name, session.values().constant(value ? Py_True : Py_False));
   };
   for (const char* name : {"c_contiguous", "contiguous"}) set(name, c);
   for (const char* name : {"f_contiguous", "fortran"}) set(name, f);
@@ -563,7 +563,8 @@ Value* flags(Session& session, const graph::Type& type) {
 Value* complex_part(Session& session, Value* x, int64_t which) {
   const DType dtype = graph::part_of(session.graph().type(x->id()).dtype);
   const ValueId view = session.builder().reinterpret(x->id(), dtype, which * graph::size_of(dtype));
-  if (x->wrap() == Wrap::NumpyScalar) return session.array(session.builder().copy(view, 'C'), Wrap::NumpyScalar);
+  if (x->wrap() == Wrap::NumpyScalar)
+    return session.values().array(session.builder().copy(view, 'C'), Wrap::NumpyScalar);
   return fresh_array(session, view);
 }
 
@@ -576,25 +577,27 @@ struct Attribute {
 
 constexpr Attribute kAttributes[] = {
     {"shape", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return shape_tuple(s, t); }},
-    {"ndim", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(t.rank()); }},
-    {"size", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(t.size()); }},
+    {"ndim", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.values().integer(t.rank()); }},
+    {"size", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.values().integer(t.size()); }},
     {"strides",
      [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
        if (x->wrap() != Wrap::NdArray || !s.graph().shapes().holds(graph::Relation::Lt, 0, t.size()))
          return break_at(BreakId::UnsupportedArgument, "attribute .strides of a number or an empty array");
        std::vector<Value*> items;
-       for (const Dim& stride : t.strides) items.push_back(s.integer(stride));
-       return s.tuple(std::move(items));
+       for (const Dim& stride : t.strides) items.push_back(s.values().integer(stride));
+       return s.values().tuple(std::move(items));
      }},
     {"itemsize",
-     [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(graph::size_of(t.dtype)); }},
+     [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> {
+       return s.values().integer(graph::size_of(t.dtype));
+     }},
     {"nbytes",
      [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> {
-       return s.integer(t.size() * Dim(graph::size_of(t.dtype)));
+       return s.values().integer(t.size() * Dim(graph::size_of(t.dtype)));
      }},
     {"dtype",
      [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> {
-       return s.constant(reinterpret_cast<PyObject*>(descr_of(t.dtype)));
+       return s.values().constant(reinterpret_cast<PyObject*>(descr_of(t.dtype)));
      }},
     {"flags",
      [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
@@ -636,7 +639,7 @@ constexpr Attribute kAttributes[] = {
        if (x->wrap() != Wrap::NdArray || t.is_view() || x->source || op == Op::Param || op == Op::Carried ||
            op == Op::Output)
          return break_at(BreakId::UnsupportedArgument, "attribute .base of an array that may have one");
-       return s.constant(Py_None);
+       return s.values().constant(Py_None);
      }},
 };
 
