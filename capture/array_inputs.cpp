@@ -54,7 +54,7 @@ Value* ArrayInputs::add(PyObject* object, SourceRef source, ArraySpec spec) {
   g.source = source;
   g.array = spec;
   if (spec.wrap == Wrap::Tensor) g.object = Ref<>::share(reinterpret_cast<PyObject*>(Py_TYPE(object)));
-  g.location = session_.location();
+  g.location = session_.position().location();
   const uint32_t guard = session_.guards().append(std::move(g));
 
   Value* v = session_.values().array(id, spec.wrap);

@@ -608,7 +608,7 @@ Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[
   Executor& x = frame.executor();
   const auto refuse = [](std::string detail) { return break_at(BreakId::DataDependentBranch, std::move(detail)); };
   const Session::Mark mark = session.mark();
-  const uint32_t here = frame.pc, location = session.location();
+  const uint32_t here = frame.pc, location = session.position().location();
   const std::vector<Value*> held_locals = frame.locals, held_stack = frame.stack;
   const std::vector<SymbolicFrame::Loop> held_loops = frame.loops;
   Side sides[2];
@@ -656,7 +656,7 @@ Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[
   frame.locals = held_locals;
   frame.stack = held_stack;
   frame.loops = held_loops;
-  session.set_location(location);
+  session.position().set_location(location);
   if (broken && broken->id == BreakId::DataDependentBranch && !broken->detail.empty()) return refuse(broken->detail);
   if (broken) return refuse("one side: " + std::string(info(broken->id).what));
   if (raising >= 0) {

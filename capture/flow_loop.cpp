@@ -359,11 +359,11 @@ std::optional<Step> capture_array_loop(SymbolicFrame& frame) {
   if (tries >= kMostTries) return std::nullopt;
   ++tries;
   RoundScope scope{frame.pc, map.loop_at(frame.pc)};
-  const uint32_t location = session.location();
+  const uint32_t location = session.position().location();
   ++x.branches;
   std::optional<Step> done = LoopCapture(frame, scope).run();
   --x.branches;
-  session.set_location(location);
+  session.position().set_location(location);
   if (done) --tries;
   return done;
 }

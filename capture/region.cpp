@@ -406,10 +406,10 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   s_.sync_dim_guards();
   s_.guards().show_dimensions(s_.inputs().all());
   s_.graph().set_results(results_);
-  region_.graph = std::move(s_.graph_);
+  region_.graph = s_.take_graph();
   region_.guards = s_.guards().take();
   region_.inputs = s_.inputs().take();
-  region_.origins = std::move(s_.origins_);
+  region_.origins = s_.position().take_origins();
   region_.instructions = x_.steps;
 }
 

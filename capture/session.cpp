@@ -16,6 +16,7 @@ Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> 
       }()),
       graph_(std::make_unique<graph::Graph>(std::move(name))),
       builder_(*graph_),
+      position_(builder_),
       measures_(builder_, *graph_, undo_),
       tapes_(undo_),
       flag_rules_(builder_, undo_),
@@ -36,32 +37,6 @@ Captured<bool> Session::check_nodes() {
       return break_at(BreakId::WouldRaise, "an array that is too large");
   }
   return true;
-}
-
-void Session::set_location(uint32_t location) {
-  location_ = location;
-  builder_.set_location(location);
-}
-
-void Session::mark_call(std::size_t first) {
-  if (!globals_) return;
-  for (std::size_t i = first; i < graph_->value_count(); ++i) {
-    graph::Node& node = graph_->node(graph::ValueId{static_cast<uint32_t>(i)});
-    const bool flags = graph::def(node.op).cls == graph::OpClass::Elementwise &&
-                       graph::may_set_flags(node.op, graph_->type(node.inputs.back()).dtype);
-    if (!flags) continue;
-    uint32_t origin = 0;
-    while (origin < origins_.size() &&
-           (origins_[origin].file.get() != file_ || origins_[origin].globals.get() != globals_))
-      ++origin;
-    if (origin == origins_.size()) origins_.push_back({Ref<>::share(file_), Ref<>::share(globals_)});
-    node.calls = {graph_->add_call({node.op, location_, origin})};
-    // What is computed in another dtype than that of out= is cast by the ufunc itself.
-    for (std::size_t j = i + 1; j < graph_->value_count(); ++j) {
-      graph::Node& cast = graph_->node(graph::ValueId{static_cast<uint32_t>(j)});
-      if (cast.op == graph::Op::Cast && graph::index(cast.inputs[0]) == i) cast.calls = node.calls;
-    }
-  }
 }
 
 void Session::sync_dim_guards() {

@@ -13,6 +13,7 @@
 
 #include "capture/array_inputs.h"
 #include "capture/break.h"
+#include "capture/code_position.h"
 #include "capture/flag_rules.h"
 #include "capture/guard_set.h"
 #include "capture/measures.h"
@@ -34,11 +35,6 @@ struct Varied {
   bool contains(const std::string& name) const { return all || names.count(name) != 0; }
 };
 
-/// Where NumPy looks when it warns: the file of the running code, and its globals (`__name__`, `__warningregistry__`).
-struct Origin {
-  HeldRef file, globals;
-};
-
 class Session {
  public:
   Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends);
@@ -47,7 +43,9 @@ class Session {
   int64_t serial() const { return serial_; }
   graph::Graph& graph() { return *graph_; }
   const graph::Graph& graph() const { return *graph_; }
+  std::unique_ptr<graph::Graph> take_graph() { return std::move(graph_); }
   graph::GraphBuilder& builder() { return builder_; }
+  CodePosition& position() { return position_; }
   const Varied& varied() const { return varied_; }
   const std::vector<Frontend*>& frontends() const { return frontends_; }
   /// May operators be computed within their stated bounds, where NumPy's bits cannot be had?
@@ -58,7 +56,7 @@ class Session {
   Measures& measures() { return measures_; }
 
   GuardSet& guards() { return guards_; }
-  void add_guard(Guard guard) { guards_.add(std::move(guard), location_); }
+  void add_guard(Guard guard) { guards_.add(std::move(guard), position_.location()); }
   ArrayInputs& inputs() { return inputs_; }
   const ArrayInputs& inputs() const { return inputs_; }
 
@@ -74,17 +72,6 @@ class Session {
   Tapes& tapes() { return tapes_; }
   const Tapes& tapes() const { return tapes_; }
   FlagRules& flag_rules() { return flag_rules_; }
-
-  uint32_t location() const { return location_; }
-  void set_location(uint32_t location);
-  /// The code that runs symbolically; both borrowed.
-  void set_frame(PyObject* file, PyObject* globals) {
-    file_ = file;
-    globals_ = globals;
-  }
-  /// The operators that were appended since there were `first` values are those of one call of a ufunc, made by the
-  /// running code: it is their graph::Call.
-  void mark_call(std::size_t first);
 
   struct Mark {
     graph::Graph::Mark graph;
@@ -112,6 +99,7 @@ class Session {
   const int64_t serial_;
   std::unique_ptr<graph::Graph> graph_;
   graph::GraphBuilder builder_;
+  CodePosition position_;
   UndoLog undo_;
   Measures measures_;
   Tapes tapes_;
@@ -124,11 +112,7 @@ class Session {
   std::vector<Frontend*> frontends_;
   std::size_t checked_ = 0;     // nodes
   std::size_t dim_guards_ = 0;  // how many of the ShapeEnv's guards are in guards_
-  uint32_t location_ = 0;
   bool o1_ = false;
-  PyObject *file_ = nullptr, *globals_ = nullptr;
-  std::vector<Origin> origins_;  // of the graph's calls
-  friend class RegionBuilder;
 };
 
 /// Does the type go by a size that was measured since, in a block? Behind the block nobody knows it.

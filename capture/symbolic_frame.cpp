@@ -69,8 +69,8 @@ void SymbolicFrame::begin_step() {
   const Instr& i = current();
   uint32_t& id = executor_.locations(view.get())[pc];
   if (id == 0) id = session_.graph().add_location({text_of(view->code()->co_filename), i.line, i.column, i.end_column});
-  session_.set_location(id);
-  session_.set_frame(view->code()->co_filename, globals);
+  session_.position().set_location(id);
+  session_.position().set_frame(view->code()->co_filename, globals);
 }
 
 Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
@@ -131,7 +131,7 @@ Step SymbolicFrame::advance() {
 
 Captured<Value*> SymbolicFrame::run() {
   SymbolicFrame* caller = executor_.frame;
-  const uint32_t location = session_.location();
+  const uint32_t location = session_.position().location();
   Value* const handled = executor_.handled();
   executor_.frame = this;
   for (;;) {
@@ -144,8 +144,8 @@ Captured<Value*> SymbolicFrame::run() {
     if (*done != Flow::Returned && *done != Flow::Yielded) continue;
     executor_.frame = caller;
     finished_ = *done == Flow::Returned;
-    session_.set_location(location);
-    if (caller) session_.set_frame(caller->view->code()->co_filename, caller->globals);
+    session_.position().set_location(location);
+    if (caller) session_.position().set_frame(caller->view->code()->co_filename, caller->globals);
     if (executor_.handled() != handled) return break_at(BreakId::GeneratorFrame, "yield in a handler");
     return returned;
   }

@@ -162,10 +162,10 @@ class GradientFrontend final : public FunctionFrontend {
     request.stops = session.tapes().stops();
     request.library = library_gradients(session);
     request.o1 = session.o1();
-    const uint32_t location = session.location();
+    const uint32_t location = session.position().location();
     session.graph().begin_gradient();
     auto made = graph::append_gradients(session.builder(), request);
-    session.set_location(location);
+    session.position().set_location(location);
     if (!made) return break_at(BreakId::NoGradient, made.error().why);
     if (!made->inserted.empty())
       session.undo().record([&graph = session.graph(), inserted = made->inserted] {

@@ -320,7 +320,7 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   const std::size_t before = to.value_count();
   const std::vector<ValueId> results = graph::append_graph(to, from, params);
   for (std::size_t i = before; i < to.value_count(); ++i)
-    to.node(static_cast<ValueId>(i)).location = session.location();
+    to.node(static_cast<ValueId>(i)).location = session.position().location();
   std::vector<Value*> items;
   for (const Output& output : loaded.outputs)
     items.push_back(session.values().array(results[output.result], output.wrap));

@@ -93,7 +93,7 @@ Captured<Value*> call_ufunc(const Call& call) {
     return break_at(BreakId::UnsupportedArgument, "a ufunc with where=");
   const std::size_t first = call.session.graph().value_count();
   auto mark = [&] {
-    if (arrays::ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
+    if (arrays::ufunc_of(call.op)) call.session.position().mark_call(first);  // SciPy's have no say
   };
   if (out && is_odd_place(call.session, call.op, out->id(), call.args.first(operands)))
     return break_at(BreakId::OverlappingMemory, "out= overlaps an operand, or is reversed");

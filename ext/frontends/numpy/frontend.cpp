@@ -467,7 +467,7 @@ class NumpyFrontend final : public capture::Frontend {
   }
 
  private:
-  static void prepare(Session& session) { session.builder().set_location(session.location()); }
+  static void prepare(Session& session) { session.builder().set_location(session.position().location()); }
 };
 
 /// _core._numpy_way(callable or attribute of ndarray) -> (way, dtypes), what becomes of a call: "native", "loop"

@@ -254,7 +254,7 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
     const std::size_t first = session.graph().value_count();
     FRAMEJIT_TRY(result, inplace && a.is_array() ? inplace_operator(session, row.op, a, b)
                                                  : out_of_place(session, kNames[plain], row.op, a, b));
-    if (a.is_array() || b.is_array()) session.mark_call(first);
+    if (a.is_array() || b.is_array()) session.position().mark_call(first);
     return result;
   }
   return break_at(BreakId::UnsupportedArgument, "an operator that arrays are not compiled for");
