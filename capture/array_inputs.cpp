@@ -38,7 +38,7 @@ Value* ArrayInputs::add(PyObject* object, SourceRef source, ArraySpec spec) {
     const bool equal_source = same_source(inputs_[i].source, source);
     // Numbers and scalars are immutable: only arrays are one thing behind two names.
     if (by_identity(spec.wrap) ? objects_[i] != object : !equal_source) continue;
-    if (!equal_source) session_.add_guard(identity_guard(source, inputs_[i].source, true));
+    if (!equal_source) session_.guards().add(identity_guard(source, inputs_[i].source, true));
     return values_[i];
   }
   graph::Type type;
@@ -85,7 +85,7 @@ void ArrayInputs::keep_apart() {
   for (const std::size_t i : written_) g.several.push_back(inputs_[i].source);
   for (const Input& in : inputs_)
     if (by_identity(in.spec.wrap) && !in.spec.writeable) g.several.push_back(in.source);
-  if (g.several.size() > 1) session_.add_guard(std::move(g));
+  if (g.several.size() > 1) session_.guards().add(std::move(g));
 }
 
 void ArrayInputs::set_writing(graph::ValueId v, Writing writing) {

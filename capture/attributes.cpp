@@ -176,7 +176,7 @@ Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins_
   absent.kind = GuardKind::HasNot;
   absent.object = Ref<>::share(globals);
   absent.key = Ref<>::share(name);
-  x.session().add_guard(std::move(absent));
+  x.session().guards().add(std::move(absent));
   auto source = std::make_shared<Source>();
   source->kind = SourceKind::Builtin;
   source->key = Ref<>::share(name);
@@ -394,7 +394,7 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
         Py_TYPE(raw)->tp_descr_get) {  // fetched again, the class's would come unbound where the instance has none
       if (own == raw) return break_at(BreakId::ImpureAttribute, what);
       SourceRef of_class = fixed_source(raw, class_text(v) + "." + text);
-      x.session().add_guard(identity_guard(attr_source(v->source, name), std::move(of_class), false));
+      x.session().guards().add(identity_guard(attr_source(v->source, name), std::move(of_class), false));
     }
     Value* value = lazy(x, own, attr_source(v->source, name));
     v->attributes().append(text, value);
@@ -490,7 +490,7 @@ Captured<Value*> super_attr_value(Executor& x, Value* v, PyObject* name, Value**
       g.kind = GuardKind::HasNot;
       g.object = capture::type_dict(reinterpret_cast<PyTypeObject*>(cls));
       g.key = Ref<>::share(name);
-      x.session().add_guard(std::move(g));
+      x.session().guards().add(std::move(g));
       continue;
     }
     const bool slot = Py_IS_TYPE(raw, &PyWrapperDescr_Type);
@@ -617,7 +617,7 @@ Captured<bool> has_attr(Executor& x, Value* v, PyObject* name) {
       g.kind = GuardKind::HasNot;
       g.object = Ref<>::share(dict);
       g.key = Ref<>::share(absent);
-      x.session().add_guard(std::move(g));
+      x.session().guards().add(std::move(g));
     }
     return false;
   }
@@ -758,7 +758,7 @@ Captured<bool> holds(Executor& x, Value* v, PyObject* name) {
   PyObject* raw = v->source ? type_attr(class_of(*v), name) : nullptr;
   if (raw && !is_slot(raw) && value->source && same(*value->source, *own_source)) {
     if (instance_attr(v->object.get(), name) == raw) return break_at(BreakId::UserEffect, "deletion of an attribute");
-    x.session().add_guard(identity_guard(own_source, fixed_source(raw, class_text(v) + "." + text), false));
+    x.session().guards().add(identity_guard(own_source, fixed_source(raw, class_text(v) + "." + text), false));
   }
   return true;
 }

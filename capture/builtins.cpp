@@ -326,7 +326,7 @@ Captured<bool> checked(Executor& x, PyTypeObject* type, const Value* cls, bool i
   Guard g{};
   g.kind = GuardKind::Registrations;
   g.number = static_cast<int64_t>(*registrations);
-  x.session().add_guard(std::move(g));
+  x.session().guards().add(std::move(g));
   return false;
 }
 

@@ -248,7 +248,7 @@ Captured<Value*> call_function(Executor& x, Value* function, const Values& args,
     g.object = Ref<>::share(object->func_code);
     g.key = Ref<>::share(object->func_globals);
     g.reason = name;
-    x.session().add_guard(std::move(g));
+    x.session().guards().add(std::move(g));
   }
   auto frame_of_callee = std::make_unique<SymbolicFrame>(x, x.view_of(callee.code), callee.globals,
                                                          existing ? object->func_builtins : x.builtins);

@@ -128,7 +128,7 @@ void RegionCapture::set_up() {
       Guard empty{};
       empty.kind = GuardKind::Unbound;
       empty.source = source;
-      session_.add_guard(std::move(empty));
+      session_.guards().add(std::move(empty));
     }
     frame_.stack.push_back(object ? lazy(executor_, object, source) : session_.values().make(ValueKind::Null));
     if (given.stack.is_integer(i)) hidden_.insert(frame_.stack.back());
@@ -290,7 +290,7 @@ CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std:
   if (at) {
     restore(*at);
     for (Break& b : breaks) b.instr = at->pc;
-    if (while_holds) session_.add_guard(*while_holds);
+    if (while_holds) session_.guards().add(*while_holds);
   }
   outcome.breaks = breaks;
   outcome.work = work();

@@ -31,7 +31,7 @@ std::size_t guard_hash(const Guard& g) {
 
 }  // namespace
 
-void GuardSet::add(Guard guard, uint32_t location) {
+void GuardSet::add(Guard guard) {
   constexpr int kMostSteps = 100;
   if (guard.source && guard.source->depth() > kMostSteps) too_deep_ = true;
   const std::size_t hash = guard_hash(guard);
@@ -45,9 +45,24 @@ void GuardSet::add(Guard guard, uint32_t location) {
         (g.kind != GuardKind::DimRelation || same_dim_guard(g.dim, guard.dim)))
       return;
   }
-  if (guard.location == 0) guard.location = location;
+  if (guard.location == 0) guard.location = position_.location();
   index_.emplace(hash, guards_.size());
   guards_.push_back(std::move(guard));
+}
+
+void GuardSet::add_relations(const graph::ShapeEnv& shapes) {
+  const std::vector<graph::DimGuard>& recorded = shapes.guards();
+  if (recorded.size() == relations_) return;
+  const std::size_t before = relations_;
+  for (std::size_t i = relations_; i < recorded.size(); ++i) {
+    if (shapes.is_measured(recorded[i].left) || shapes.is_measured(recorded[i].right)) continue;
+    Guard g{};
+    g.kind = GuardKind::DimRelation;
+    g.dim = recorded[i];
+    add(std::move(g));
+  }
+  relations_ = recorded.size();
+  undo_.learn([this, before] { relations_ = before; });
 }
 
 uint32_t GuardSet::append(Guard guard) {

@@ -43,7 +43,7 @@ void guard_binding(SymbolicFrame& frame, int local, GuardKind kind) {
   Guard g{};
   g.kind = kind;
   g.source = slot_source(SourceKind::Local, local, text_of(frame.view->local_name(local)));
-  frame.session().add_guard(std::move(g));
+  frame.session().guards().add(std::move(g));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ void guard(Executor& x, GuardKind kind, const SourceRef& source, PyObject* objec
   g.object = Ref<>::share(object);
   g.key = Ref<>::share(key);
   g.number = number;
-  x.session().add_guard(std::move(g));
+  x.session().guards().add(std::move(g));
 }
 
 // An item that is found costs a third of an instruction, one that is guarded almost as much as one.
@@ -131,7 +131,7 @@ Value* cell_of(Executor& x, PyObject* cell, SourceRef source) {
       g.kind = GuardKind::SameObject;
       g.source = source;
       g.other = seen->second.source;
-      x.session().add_guard(std::move(g));
+      x.session().guards().add(std::move(g));
     }
     return seen->second.value;
   }
@@ -171,7 +171,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
       g.source = source;
       const graph::Dim symbol = x.shapes().fresh(number);
       g.dim.left = symbol;
-      x.session().add_guard(std::move(g));
+      x.session().guards().add(std::move(g));
       Value* v = x.values().integer(symbol);
       v->source = source;
       v->object = Ref<>::share(o);
@@ -260,7 +260,7 @@ Value* wrap(Executor& x, PyObject* o, SourceRef source) {
       g.kind = GuardKind::SameObject;
       g.source = source;
       g.other = seen->second.source;
-      x.session().add_guard(std::move(g));
+      x.session().guards().add(std::move(g));
     }
     return seen->second.value;
   }

@@ -250,7 +250,7 @@ Captured<bool> is_same(Executor& x, Value* left, Value* right) {
   if ((existing_object(left) && existing_object(right)) || (is_bound(left) && is_bound(right))) {
     // One Value stands for one object, so these are two; only methods have a Value for each place that holds them.
     const bool one = is_bound(left) && left->object.get() == right->object.get();
-    x.session().add_guard(identity_guard(left->source, right->source, one));
+    x.session().guards().add(identity_guard(left->source, right->source, one));
     return one;
   }
   if ((existing_object(left) && (l || l_made)) || (existing_object(right) && (r || r_made)))
@@ -554,7 +554,7 @@ Captured<bool> equal(Executor& x, Value* left, Value* right) {
   if (is_nan(*left) && is_nan(*right)) {  // equal only where both are one object
     if (!left->source || !right->source) return break_at(BreakId::UnsupportedArgument, "identity of NaN");
     const bool one = left->object.get() == right->object.get();
-    x.session().add_guard(identity_guard(left->source, right->source, one));
+    x.session().guards().add(identity_guard(left->source, right->source, one));
     if (one) return true;
   }
   if (left->is_constant() && right->is_constant() && left->object.get() == right->object.get()) return true;

@@ -324,7 +324,7 @@ void RegionBuilder::keep_apart() {
     const bool made_apart = sort.first == ValueKind::Cell && std::all_of(several.begin(), several.end(), [&](auto v) {
                               return v->source->kind == several[0]->source->kind;
                             });
-    if (several.size() > 1 && !made_apart) s_.add_guard(std::move(g));
+    if (several.size() > 1 && !made_apart) s_.guards().add(std::move(g));
   }
   // Attributes, variables and items that are stored, and what is looked up by another way, are not in one dict.
   const Effects& effects = x_.effects();
@@ -338,7 +338,7 @@ void RegionBuilder::keep_apart() {
   for (const Value* dict : all)
     for (PyObject* variables : effects.namespaces())
       if (dict->kind == ValueKind::Dict && (dict->changed || effects.stores_variables_of(variables)))
-        s_.add_guard(identity_guard(dict->source, fixed_source(variables, "globals()"), false));
+        s_.guards().add(identity_guard(dict->source, fixed_source(variables, "globals()"), false));
 }
 
 bool RegionBuilder::build_truth(graph::ValueId truth) {
@@ -403,7 +403,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   for (const graph::ValueId v : results_)
     for (const graph::Dim& d : s_.graph().type(v).shape)
       if (s_.graph().type(v).is_view() && shapes.is_measured(d)) shapes.holds(graph::Relation::Lt, 0, d);
-  s_.sync_dim_guards();
+  s_.guards().add_relations(shapes);
   s_.guards().show_dimensions(s_.inputs().all());
   s_.graph().set_results(results_);
   region_.graph = s_.take_graph();

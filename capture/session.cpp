@@ -20,6 +20,7 @@ Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> 
       measures_(builder_, *graph_, undo_),
       tapes_(undo_),
       flag_rules_(builder_, undo_),
+      guards_(position_, undo_),
       inputs_(*this),
       values_(builder_, inputs_),
       varied_(varied),
@@ -37,21 +38,6 @@ Captured<bool> Session::check_nodes() {
       return break_at(BreakId::WouldRaise, "an array that is too large");
   }
   return true;
-}
-
-void Session::sync_dim_guards() {
-  const std::vector<graph::DimGuard>& recorded = graph_->shapes().guards();
-  if (recorded.size() == dim_guards_) return;
-  const std::size_t before = dim_guards_;
-  for (std::size_t i = dim_guards_; i < recorded.size(); ++i) {
-    if (graph_->shapes().is_measured(recorded[i].left) || graph_->shapes().is_measured(recorded[i].right)) continue;
-    Guard g{};
-    g.kind = GuardKind::DimRelation;
-    g.dim = recorded[i];
-    add_guard(std::move(g));
-  }
-  dim_guards_ = recorded.size();
-  undo_.learn([this, before] { dim_guards_ = before; });
 }
 
 Session::Mark Session::mark() const {

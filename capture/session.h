@@ -56,14 +56,11 @@ class Session {
   Measures& measures() { return measures_; }
 
   GuardSet& guards() { return guards_; }
-  void add_guard(Guard guard) { guards_.add(std::move(guard), position_.location()); }
   ArrayInputs& inputs() { return inputs_; }
   const ArrayInputs& inputs() const { return inputs_; }
 
   /// Breaks where a node since the last question is of a kind that is not compiled.
   Captured<bool> check_nodes();
-  /// Relations that the ShapeEnv recorded since the last call become guards at the present location.
-  void sync_dim_guards();
 
   UndoLog& undo() { return undo_; }
   WorkMeter& work() { return work_; }
@@ -110,8 +107,7 @@ class Session {
   ValueArena values_;
   const Varied& varied_;
   std::vector<Frontend*> frontends_;
-  std::size_t checked_ = 0;     // nodes
-  std::size_t dim_guards_ = 0;  // how many of the ShapeEnv's guards are in guards_
+  std::size_t checked_ = 0;  // nodes
   bool o1_ = false;
 };
 

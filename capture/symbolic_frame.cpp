@@ -124,7 +124,7 @@ Step SymbolicFrame::advance() {
   }
   if (!done && unwind(done.error())) done = Flow::Jumped;
   if (!done) return done;
-  session_.sync_dim_guards();
+  session_.guards().add_relations(session_.graph().shapes());
   if (*done == Flow::Next) pc = view->behind(pc);
   return done;
 }

@@ -20,7 +20,7 @@ void keep_apart(LoopTranslator& t, const Value* from, const std::string& name,
   for (const auto& [value, its_name] : others) {
     if (value == from || its_name != name) continue;
     if (value->object.get() == from->object.get()) throw NotCompiled{"attributes of an object with two names"};
-    t.session.add_guard(identity_guard(from->source, value->source, false));
+    t.session.guards().add(identity_guard(from->source, value->source, false));
   }
 }
 

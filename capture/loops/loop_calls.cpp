@@ -418,7 +418,7 @@ void guard_code(LoopTranslator& t, Value* function) {
   g.source = function->source;
   g.object = Ref<>::share(object->func_code);
   g.key = Ref<>::share(object->func_globals);
-  t.session.add_guard(std::move(g));
+  t.session.guards().add(std::move(g));
 }
 
 namespace {

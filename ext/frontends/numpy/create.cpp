@@ -376,7 +376,7 @@ Captured<CopyMode> copy_argument(Session& session, Value* value) {
     guard.kind = capture::GuardKind::Identity;
     guard.source = value->source;
     guard.object = value->object;
-    session.add_guard(std::move(guard));
+    session.guards().add(std::move(guard));
     return static_cast<CopyMode>(i);
   }
   FRAMEJIT_TRY(copy, flag_argument(value, true));

@@ -281,7 +281,7 @@ bool specialize_number(Session& session, Operand& number, const char* reason) {
   guard.source = value->source;
   guard.object = value->object;
   guard.reason = reason;
-  session.add_guard(std::move(guard));
+  session.guards().add(std::move(guard));
   number.type.value = value->object.get();
   number.id = graph::kNoValue;
   return true;
