@@ -675,7 +675,7 @@ Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[
     frame.pc = other.pc;
     return other.first ? other.first() : Step(Flow::Jumped);
   }
-  if (x.handled() || !session.is_pure(mark, iterators)) return refuse("one side changes what others may see");
+  if (x.handled() || !is_pure(session, mark, iterators)) return refuse("one side changes what others may see");
   if (!sides[0].returned != !sides[1].returned) return refuse("one side returns");
   const bool returns = sides[0].returned != nullptr;
   Join meet(x, mark, *sides[0].block, *sides[1].block, returns && frame.outermost);

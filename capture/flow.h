@@ -71,10 +71,17 @@ bool in_hopeless_loop(SymbolicFrame& frame, uint32_t at);
 /// Loops that go by array values have no gradient: a branch in one would only be captured to no end.
 bool is_differentiated_round(SymbolicFrame& frame);
 
+/// One side of a branch, or the body of a loop: nodes go into its block.
 struct OpenBlock {
   Session& session;
-  OpenBlock(Session& s, graph::Block& block) : session(s) { session.open(block); }
-  ~OpenBlock() { session.close(); }
+  OpenBlock(Session& s, graph::Block& block) : session(s) {
+    session.graph().open(block);
+    session.measures().open();
+  }
+  ~OpenBlock() {
+    session.graph().close();
+    session.measures().close();
+  }
   OpenBlock(const OpenBlock&) = delete;
 };
 

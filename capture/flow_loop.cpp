@@ -94,7 +94,7 @@ class LoopCapture {
     RoundScope* const around = std::exchange(frame_.flow.scope, &scope_);
     const bool complete = round();
     frame_.flow.scope = around;
-    if (!complete || !scope_.decided || x_.handled() || !s_.is_pure(mark_) || frame_.stack != stack_) return kRefused;
+    if (!complete || !scope_.decided || x_.handled() || !is_pure(s_, mark_) || frame_.stack != stack_) return kRefused;
     if (const std::optional<bool> found = find_changes(); !found || *found) return found ? kAgain : kRefused;
     return decide() ? give() : kRefused;
   }

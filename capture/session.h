@@ -77,20 +77,6 @@ class Session {
   };
   Mark mark() const;
   void rollback(const Mark& m);
-  /// Has nothing changed since the mark but what was made since, and these?
-  bool is_pure(const Mark& m, const std::set<const Value*>& apart = {}) const {
-    return undo_.is_pure(m.undo, m.values, apart);
-  }
-
-  // One side of a branch, or the body of a loop: nodes go into its block.
-  void open(graph::Block& block) {
-    graph_->open(block);
-    measures_.open();
-  }
-  void close() {
-    graph_->close();
-    measures_.close();
-  }
 
  private:
   const int64_t serial_;
@@ -110,6 +96,11 @@ class Session {
   std::size_t checked_ = 0;  // nodes
   bool o1_ = false;
 };
+
+/// Has nothing changed since the mark but what was made since, and these?
+inline bool is_pure(Session& s, const Session::Mark& m, const std::set<const Value*>& apart = {}) {
+  return s.undo().is_pure(m.undo, m.values, apart);
+}
 
 /// Does the type go by a size that was measured since, in a block? Behind the block nobody knows it.
 inline bool is_measured_since(const Session& s, const Session::Mark& m, const graph::Type& type) {

@@ -62,7 +62,7 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
   if (!PyArg_ParseTuple(args[0]->object.get(), "Lnnn", &serial, &nodes, &undo, &values)) return PyErr_Clear(), none;
   mark.undo = static_cast<std::size_t>(undo);
   mark.values = static_cast<std::size_t>(values);
-  if (serial != session.serial() || !session.is_pure(mark) || !take_arrays(*args[1], results) ||
+  if (serial != session.serial() || !is_pure(session, mark) || !take_arrays(*args[1], results) ||
       !take_arrays(*args[2], samples) || !take_arrays(*args[3], batches) || samples.empty() ||
       samples.size() != batches.size())
     return none;
