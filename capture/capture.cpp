@@ -61,10 +61,9 @@ class RegionCapture {
         one_round_(one_round),
         no_varied_{},
         session_(text_of(request.view->code()->co_name), request.varied ? *request.varied : no_varied_,
-                 request.frontends),
+                 request.frontends, request.options.o1),
         executor_(session_, request.options),
         frame_(executor_, request.view, request.frame.globals, request.frame.builtins) {
-    session_.set_o1(request.options.o1);
     executor_.builtins = request.frame.builtins;
     executor_.loops.refused = request.refused_loops;
     executor_.calls.begin(request.view->code(), 0);

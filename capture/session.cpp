@@ -2,14 +2,11 @@
 #include "capture/session.h"
 
 #include <algorithm>
-
-#include "capture/frontend.h"
-#include "capture/py/repr.h"
-#include "graph/support/check.h"
+#include <limits>
 
 namespace framejit::capture {
 
-Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends)
+Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends, bool o1)
     : serial_([] {
         static int64_t last = 0;  // with the GIL only
         return ++last;
@@ -24,7 +21,8 @@ Session::Session(std::string name, const Varied& varied, std::vector<Frontend*> 
       inputs_(*this),
       values_(builder_, inputs_),
       varied_(varied),
-      frontends_(std::move(frontends)) {}
+      frontends_(std::move(frontends)),
+      o1_(o1) {}
 
 Captured<bool> Session::check_nodes() {
   constexpr int kMostAxes = 32;  // of NumPy 1; newer ones have 64

@@ -1,14 +1,10 @@
 // Session: everything that one capture builds up - graph, guards, inputs, values, the effects - with transactions.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "capture/array_inputs.h"
@@ -37,7 +33,7 @@ struct Varied {
 
 class Session {
  public:
-  Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends);
+  Session(std::string name, const Varied& varied, std::vector<Frontend*> frontends, bool o1 = false);
 
   /// Its number: no two sessions of a process have the same.
   int64_t serial() const { return serial_; }
@@ -50,14 +46,12 @@ class Session {
   const std::vector<Frontend*>& frontends() const { return frontends_; }
   /// May operators be computed within their stated bounds, where NumPy's bits cannot be had?
   bool o1() const { return o1_; }
-  void set_o1(bool o1) { o1_ = o1; }
 
   ValueArena& values() { return values_; }
   Measures& measures() { return measures_; }
 
   GuardSet& guards() { return guards_; }
   ArrayInputs& inputs() { return inputs_; }
-  const ArrayInputs& inputs() const { return inputs_; }
 
   /// Breaks where a node since the last question is of a kind that is not compiled.
   Captured<bool> check_nodes();
@@ -67,7 +61,6 @@ class Session {
   const WorkMeter& work() const { return work_; }
 
   Tapes& tapes() { return tapes_; }
-  const Tapes& tapes() const { return tapes_; }
   FlagRules& flag_rules() { return flag_rules_; }
 
   struct Mark {
@@ -93,8 +86,8 @@ class Session {
   ValueArena values_;
   const Varied& varied_;
   std::vector<Frontend*> frontends_;
+  const bool o1_;
   std::size_t checked_ = 0;  // nodes
-  bool o1_ = false;
 };
 
 /// Has nothing changed since the mark but what was made since, and these?
