@@ -7,6 +7,7 @@
 #include "capture/builtins.h"
 #include "capture/caches.h"
 #include "capture/containers.h"
+#include "capture/hook.h"
 #include "capture/instances.h"
 #include "capture/objects.h"
 #include "capture/py/instance.h"
@@ -195,22 +196,6 @@ bool may_override(Executor& x, Value* value) {
 
 }  // namespace
 
-namespace {
-/// Does a call of the function run its code? C code may have put something else in its place.
-bool is_called_plainly(const PyFunctionObject* function) {
-  static const vectorcallfunc plain = [] {
-    const Ref<> globals = Ref<>::steal(PyDict_New());
-    const Ref<PyCodeObject> code = Ref<PyCodeObject>::steal(PyCode_NewEmpty("<framejit>", "plain", 1));
-    const Ref<> made = globals && code
-                           ? Ref<>::steal(PyFunction_New(reinterpret_cast<PyObject*>(code.get()), globals.get()))
-                           : Ref<>();
-    if (!made) PyErr_Clear();
-    return made ? reinterpret_cast<PyFunctionObject*>(made.get())->vectorcall : nullptr;
-  }();
-  return function->vectorcall == plain;
-}
-}  // namespace
-
 Captured<Value*> call_function(Executor& x, Value* function, const Values& args, const Keywords& keywords) {
   const bool existing = function->source != nullptr;
   auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
@@ -220,7 +205,7 @@ Captured<Value*> call_function(Executor& x, Value* function, const Values& args,
                 {},
                 function};
   const std::string name = name_of_code(callee.code);
-  if (existing && !is_called_plainly(object))
+  if (existing && !runs_its_code(object))
     return break_at(BreakId::UnknownCallable, name + "(), which PyFunction_SetVectorcall() has changed");
   if (x.options().leave_alone && x.options().leave_alone(callee.code))
     return break_at(BreakId::UserBreak, name + "() is disabled");

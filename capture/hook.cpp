@@ -5,15 +5,20 @@
 // something is marked or patterns are active, except where it is suspended: with any hook a Python call uses C stack
 // (400 to 500 bytes on 3.11, where plain calls use none), so past half of the thread's stack the hook takes itself out
 // until that frame returns.
+//
+// A hook in the slot makes every Python call a C call. So after redirect_calls() marked functions have a vectorcall of
+// ours, which puts the hook there until their frame has come to it.
 #include "capture/py/frame.h"
 
 #include "capture/hook.h"
 
 #include <pthread.h>
 
+#include <unordered_set>
 #include <utility>
 
 #include "capture/py/constructors.h"
+#include "capture/py/cpython/function_calls.h"
 #include "capture/splice.h"
 
 namespace framejit::capture {
@@ -23,14 +28,16 @@ namespace {
 struct Mark {
   std::shared_ptr<FrameInterceptor> interceptor;  // null: only frames that are resumed are of interest
   bool reached = false;
+  bool resumes = false;      // its frames are looked for when they are resumed, which only the hook sees
   uintptr_t generation = 0;  // of the patterns that have seen the code since it is reached
   uint64_t resumed = 0;      // the reach of frames that are resumed
 };
 
 struct HookState {
   Py_ssize_t extra_index = -1;
-  std::size_t marks = 0;  // those of callees that are reached not counted
-  int reaching = 0;       // threads in scopes that want the hook
+  std::unordered_set<Mark*> marks;  // in place, and in need of the hook
+  int reaching = 0;                 // threads in scopes that want the hook
+  int awaiting = 0;                 // calls of redirected functions whose frames have not come yet
   Discover discover = nullptr;
   uintptr_t generation = 1;                   // of the patterns
   PyInterpreterState* interpreter = nullptr;  // of the first mark; there are no marks in others
@@ -59,14 +66,15 @@ PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag);
 void refresh() {
   if (!state.interpreter) return;
   py::EvalFunction& slot = py::eval_slot(state.interpreter);
-  const bool wanted = (state.marks > 0 || state.discover || state.reaching > 0) && state.suspended == 0;
+  const bool wanted =
+      (!state.marks.empty() || state.discover || state.reaching > 0 || state.awaiting > 0) && state.suspended == 0;
   if (state.in_chain && !slot) state.in_chain = false;  // somebody reset the slot
   if (wanted && !state.in_chain) {
     if (slot != hook) state.previous = slot;  // else somebody put back what he had found
-    py::set_eval_function(state.interpreter, hook);
+    slot = hook;
     state.in_chain = true;
   } else if (!wanted && state.in_chain && slot == hook) {
-    py::set_eval_function(state.interpreter, state.previous ? state.previous : _PyEval_EvalFrameDefault);
+    slot = state.previous;
     state.in_chain = false;
   }
   // Under a later hook this one stays in the chain and passes frames on.
@@ -125,19 +133,47 @@ PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   return result;
 }
 
-[[gnu::cold, gnu::noinline]] PyObject* evaluate_low(PyThreadState* tstate, py::Frame* frame, int throwflag) {
-  if (!bounds.known) {
-    find_bounds();
-    if (!stack_is_low() && !py::c_recursion_is_low(tstate)) return pass_on(tstate, frame, throwflag);
-  }
-  return evaluate_suspended(tstate, frame, throwflag);
+[[gnu::cold, gnu::noinline]] bool is_low_once_known(PyThreadState* tstate) {
+  if (bounds.known) return true;
+  find_bounds();
+  return stack_is_low() || py::c_recursion_is_low(tstate);
+}
+
+bool is_low(PyThreadState* tstate) {
+  return (stack_is_low() || py::c_recursion_is_low(tstate)) && is_low_once_known(tstate);
 }
 
 PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
-  if (stack_is_low() || py::c_recursion_is_low(tstate)) [[unlikely]]
-    return evaluate_low(tstate, frame, throwflag);
+  if (is_low(tstate)) [[unlikely]]
+    return evaluate_suspended(tstate, frame, throwflag);
   return pass_on(tstate, frame, throwflag);
 }
+
+/// The code of the function that this thread calls by call_marked(), while its frame has not come to the hook.
+thread_local PyCodeObject* awaited [[gnu::tls_model("initial-exec")]] = nullptr;
+
+void stop_awaiting() {
+  awaited = nullptr;
+  --state.awaiting;
+  refresh();
+}
+
+/// The hook is in the slot until a frame of the code comes to it, or this ends.
+class AwaitFrame {
+ public:
+  explicit AwaitFrame(PyCodeObject* code) : before_(std::exchange(awaited, code)) {
+    ++state.awaiting;
+    refresh();
+  }
+  ~AwaitFrame() {
+    if (awaited) stop_awaiting();
+    awaited = before_;
+  }
+  AwaitFrame(const AwaitFrame&) = delete;
+
+ private:
+  PyCodeObject* before_;  // its arguments are bound, which may compare keywords by Python code
+};
 
 /// Asks the patterns about a code object that they have not seen; gives what its slot holds then.
 [[gnu::noinline]] void* discover(py::Frame* frame) {
@@ -168,6 +204,7 @@ bool is_constructor(PyCodeObject* code) {
 }
 
 [[gnu::noinline]] PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {
+  if (awaited == py::code_of(frame)) stop_awaiting();
   if constexpr (py::kConstructorsSkipHook)  // a class that was made later than the mark
     if (is_constructor(py::code_of(frame))) enter_through_hook(Py_TYPE(py::peek(*py::localsplus(frame))));
   if (!py::can_finish(tstate, frame)) return evaluate(tstate, frame, 0);
@@ -193,6 +230,7 @@ bool is_constructor(PyCodeObject* code) {
   } end{outcome.told.get()};
   if (!outcome.reach) return evaluate(tstate, frame, 0);
   const ActiveFunctionScope scope(outcome.reach);
+  if (outcome.has_callees) ActiveFunctionScope::request_hook();
   return evaluate(tstate, frame, 0);
 }
 
@@ -228,9 +266,46 @@ PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
 void free_extra(void* extra) {
   if (!extra || is_word(extra)) return;
   const std::unique_ptr<Mark> mark(static_cast<Mark*>(extra));
-  if (mark->reached) return;
-  --state.marks;
-  refresh();
+  if (state.marks.erase(mark.get())) refresh();
+}
+
+/// The mark in place of the code, or null.
+Mark* mark_of(PyObject* code) {
+  void* extra = py::extra_of(reinterpret_cast<PyCodeObject*>(code), state.extra_index);
+  if (!extra || is_word(extra)) return nullptr;
+  auto* mark = static_cast<Mark*>(extra);
+  return mark->interceptor && !mark->reached ? mark : nullptr;
+}
+
+PyObject* call_marked(PyObject* callable, PyObject* const* arguments, std::size_t count, PyObject* keywords);
+
+/// Gives a function that has `code`, or gets it, the vectorcall that it needs.
+void redirect(PyFunctionObject* function, PyObject* code) {
+  if (mark_of(code)) {
+    if (function->vectorcall == py::plain_vectorcall()) py::set_vectorcall(function, call_marked);
+  } else if (function->vectorcall == call_marked) {
+    py::set_vectorcall(function, py::plain_vectorcall());
+  }
+}
+
+/// The vectorcall of functions whose code is marked.
+PyObject* call_marked(PyObject* callable, PyObject* const* arguments, std::size_t count, PyObject* keywords) {
+  const vectorcallfunc plain = py::plain_vectorcall();
+  const Ref<PyFunctionObject> function = Ref<PyFunctionObject>::share(reinterpret_cast<PyFunctionObject*>(callable));
+  if (!mark_of(function->func_code)) {
+    py::set_vectorcall(function.get(), plain);
+    return plain(callable, arguments, count, keywords);
+  }
+  PyThreadState* tstate = py::thread();
+  if (state.suspended > 0 || py::tools_active(tstate, nullptr) || is_low(tstate)) [[unlikely]] {
+    // Its calls of itself are no C calls.
+    py::set_vectorcall(function.get(), plain);
+    PyObject* result = plain(callable, arguments, count, keywords);
+    redirect(function.get(), function->func_code);
+    return result;
+  }
+  const AwaitFrame await(reinterpret_cast<PyCodeObject*>(function->func_code));
+  return plain(callable, arguments, count, keywords);
 }
 
 /// False in interpreters other than the first that asks.
@@ -247,12 +322,15 @@ bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor
   if (!is_ready()) return false;
   const bool reserved = has_reserve(py::extra_of(code, state.extra_index));
   auto mark = std::make_unique<Mark>(std::move(interceptor), reached);
+  Mark* const before = mark_of(reinterpret_cast<PyObject*>(code));
+  const bool by_hook = !reached && !(before && !state.marks.contains(before));
+  mark->resumes = before && before->resumes;
   if (!py::set_extra(code, state.extra_index, mark.get())) {
     PyErr_Clear();
     return false;
   }
+  if (by_hook) state.marks.insert(mark.get());
   mark.release();
-  if (!reached) ++state.marks;
   if (!reserved) py::reserve_stack(code, SplicedCode::kExtraStack);
   if (py::kConstructorsSkipHook && is_constructor(code)) enter_through_hook(code);
   refresh();
@@ -266,11 +344,27 @@ void unmark_code(PyCodeObject* code) {
   py::set_extra(code, state.extra_index, word(state.generation, true));  // frees the mark
 }
 
-void mark_resumed(PyCodeObject* code, uint64_t id) {
+void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id) {
   if (!is_ready()) return;
-  auto mark = std::make_unique<Mark>(nullptr, true, 0, id);
-  if (py::set_extra(code, state.extra_index, mark.get())) mark.release();
-  else PyErr_Clear();
+  auto mark = std::make_unique<Mark>(nullptr, true, false, 0, id);
+  if (!py::set_extra(code, state.extra_index, mark.get())) return PyErr_Clear();
+  mark.release();
+  if (Mark* in_place = mark_of(reinterpret_cast<PyObject*>(marked))) {
+    in_place->resumes = true;
+    state.marks.insert(in_place);
+    refresh();
+  }
+}
+
+void redirect_calls() {
+  if (state.marks.empty() || !is_ready() || !py::watch_functions(redirect)) return;
+  py::visit_functions(redirect);
+  std::erase_if(state.marks, [](const Mark* mark) { return !mark->resumes; });
+  refresh();
+}
+
+bool runs_its_code(const PyFunctionObject* function) {
+  return function->vectorcall == py::plain_vectorcall() || function->vectorcall == call_marked;
 }
 
 bool has_reserved_stack(PyCodeObject* code) {

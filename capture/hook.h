@@ -1,5 +1,5 @@
-// The PEP 523 frame hook: installed only while something is marked in place, or a function runs whose callees are
-// compiled; chained to the hook before it.
+// The PEP 523 frame hook: installed only while something is marked in place whose calls are not redirected, or a
+// function runs whose callees are compiled; chained to the hook before it.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ class FrameInterceptor {
     PyObject* result = nullptr;
     PyCodeObject* replacement = nullptr;
     uint64_t reach = 0;                           // not 0: for an ActiveFunctionScope around the replacement's frame
+    bool has_callees = false;                     // the scope wants the hook
     std::shared_ptr<FrameInterceptor> told = {};  // its leave() is called when the frame is done
   };
   virtual Outcome enter(PyFunctionObject* function, PyCodeObject* code, py::Slots locals, int local_count) = 0;
@@ -34,9 +35,14 @@ class FrameInterceptor {
 /// the interceptor's to leave.
 bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor, bool reached = false);
 void unmark_code(PyCodeObject* code);
-/// Code of a generator, run in place of marked code: what its frames call when they are resumed is within the reach of
-/// `id`.
-void mark_resumed(PyCodeObject* code, uint64_t id);
+/// From now on the functions whose code is marked by now are intercepted as they are called, and no hook is kept
+/// installed for them, if the interpreter allows that (3.12 and later). Looks at all functions that there are.
+void redirect_calls();
+/// Does a call of the function run its code? C code may have put something else in its place.
+bool runs_its_code(const PyFunctionObject* function);
+/// Code of a generator, run in place of `marked`: what its frames call when they are resumed is within the reach of
+/// `id`. The hook stays installed while that mark is there.
+void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id);
 /// Was stack reserved in this code object for its replacement?
 bool has_reserved_stack(PyCodeObject* code);
 /// Called for frames of unmarked code while patterns are active: lets ext decide by module or file name, once per code.

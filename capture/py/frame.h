@@ -34,10 +34,8 @@ inline uint32_t unit_of(Frame* frame) { return static_cast<uint32_t>(position(fr
 /// Until the frame's next instruction its f_lineno is that of the instruction at `unit`.
 inline void show_at(Frame* frame, uint32_t unit) { set_position(frame, _PyCode_CODE(code_of(frame)) + unit); }
 
+/// To be written too: what the interpreter's function for it does beside concerns its own JIT, which is off.
 inline EvalFunction& eval_slot(PyInterpreterState* interpreter) { return interpreter->eval_frame; }
-inline void set_eval_function(PyInterpreterState* interpreter, EvalFunction function) {
-  _PyInterpreterState_SetEvalFrameFunc(interpreter, function);
-}
 inline PyObject* default_eval(PyThreadState* tstate, Frame* frame, int throwflag) {
   return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
 }

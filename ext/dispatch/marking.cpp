@@ -108,8 +108,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObjec
     case ext::region::Outcome::Error: return {true, nullptr, nullptr};
     case ext::region::Outcome::OtherWay:
     case ext::region::Outcome::Declined:
-      if (state_->comparison.has_declined() && begin_declined(*state_))
-        return {false, nullptr, nullptr, 0, shared_from_this()};
+      if (state_->comparison.has_declined() && begin_declined(*state_)) return {.told = shared_from_this()};
       if (!state_->needs_splicing() && !state_->entries.sites.code()) return {};
       break;
     case ext::region::Outcome::Miss: break;
@@ -117,15 +116,15 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObjec
   if (state_->needs_splicing()) {
     spliced_ = state_->splice();
     if (spliced_ && state_->function_id && (code->co_flags & kGeneratorFlags))
-      capture::mark_resumed(spliced_->code(), state_->function_id);
+      capture::mark_resumed(spliced_->code(), code, state_->function_id);
   }
   PyCodeObject* replacement = state_->replacement();
   if (!replacement) {
     if (!state_->has_callees()) note_idle(*state_);
-    return {false, nullptr, nullptr, state_->function_id};
+    return {false, nullptr, nullptr, state_->function_id, state_->has_callees()};
   }
-  if (begin_call(*state_, locals) == region::Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
-  return {false, nullptr, replacement, state_->function_id, shared_from_this()};
+  if (begin_call(*state_, locals) == region::Side::Bytecode) return {.told = shared_from_this()};
+  return {false, nullptr, replacement, state_->function_id, state_->has_callees(), shared_from_this()};
 }
 
 }  // namespace
@@ -164,6 +163,11 @@ PyObject* unmark_code(PyObject*, PyObject* code) {
   if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "unmark_code() takes a code object");
   capture::unmark_code(reinterpret_cast<PyCodeObject*>(code));
   marked().erase(reinterpret_cast<PyCodeObject*>(code));
+  Py_RETURN_NONE;
+}
+
+PyObject* redirect_calls(PyObject*, PyObject*) {
+  capture::redirect_calls();
   Py_RETURN_NONE;
 }
 
@@ -211,6 +215,9 @@ PyMethodDef methods[] = {
     {"mark_code", mark_code, METH_VARARGS,
      "mark_code(code, settings): frames of this code object are compiled from now on."},
     {"unmark_code", unmark_code, METH_O, "unmark_code(code): takes the mark back."},
+    {"redirect_calls", redirect_calls, METH_NOARGS,
+     "redirect_calls(): keeps no frame hook for what is marked by now, if the interpreter allows that (3.12 and "
+     "later)."},
     {"code_report", code_report, METH_O, "code_report(code): what is compiled for a marked code object, or None."},
     {"set_discover", set_discover, METH_O,
      "set_discover(callable or None): callable(function, code) gives settings to mark an unseen code object with, or "

@@ -125,6 +125,7 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
                 continue
             _own(code, handle)
             core.mark_code(code, handle.settings)
+        core.redirect_calls()
         if handle._names or handle._files:
             _patterns.append(handle)
             _discover_again()

@@ -1,0 +1,3 @@
+#pragma once
+
+#include "capture/py/function_calls.h"
