@@ -29,6 +29,60 @@ struct Access {
   bool reduced = false;   // a reduction, which comes last in the group, loads or stores it
 };
 
+/// A group under construction.
+struct OpenGroup {
+  Group group;
+  ValueId reduction = kNoValue;                   // the first one
+  bool closed = false;                            // a contraction
+  bool rematerialized = false;                    // begun by what is computed again
+  std::optional<FlagRule> flag_rule;              // of its nodes that may set flags
+  std::unordered_map<uint32_t, Access> accesses;  // by root
+  std::unordered_set<uint32_t> scalars;           // free 0-d nodes that stand in it
+  std::unordered_set<uint32_t> operands;          // values that it loads, and those that it stores or may have to
+};
+
+/// What is known of a value.
+struct Value {
+  int32_t group = kNone;  // that computes it
+  int32_t ready = 0;      // of a free value: the first group that may compute it
+  int32_t uses = 0;       // by nodes that are in no group yet
+  bool free = false;      // see is_free
+  bool cheap = false;     // see find_cheap
+  bool placed = false;    // in a group
+  bool stored = false;    // by its group
+  bool written = false;   // its bytes, since it was computed
+};
+
+/// What is known of the bytes of a root.
+struct Root {
+  int32_t last_write = kNone;  // group of the last write, or of the node that fills fresh memory with an address
+  int32_t last_read = kNone;   // the last group that loads from it
+};
+
+bool is_computed(const Node& n) {
+  const OpClass cls = def(n.op).cls;
+  return cls != OpClass::View && (cls != OpClass::Source || n.op == Op::Full || n.op == Op::Iota);
+}
+
+/// The iteration shape.
+const Dims& shape_of(const Graph& graph, const Node& n) {
+  return def(n.op).cls == OpClass::Reduction ? graph.type(n.inputs[0]).shape : n.type.shape;
+}
+
+/// One pass over memory in place of two saves little where they share nothing.
+bool accepts_unrelated(const Node& n, const OpenGroup& g) {
+  return def(n.op).cls != OpClass::Reduction && g.reduction == kNoValue && g.group.nodes.size() < kMaxUnrelated;
+}
+
+/// Same axes over operands whose elements lie in the same order, so that one walk serves both.
+bool same_reduction(const Graph& graph, const Node& a, const Node& b) {
+  const Type &x = graph.type(a.inputs[0]), &y = graph.type(b.inputs[0]);
+  if (a.axes() != b.axes() || x.rank() != y.rank()) return false;
+  for (int i = 0; i < x.rank(); ++i)
+    if (!(x.strides[i] * Dim(size_of(y.dtype)) == y.strides[i] * Dim(size_of(x.dtype)))) return false;
+  return true;
+}
+
 class Fuser {
  public:
   Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, ExecOrder order, FlagRules rules)
@@ -36,21 +90,14 @@ class Fuser {
         facts_(facts),
         block_(block),
         order_(order),
-        group_of_(graph.value_count(), kNone),
-        ready_(graph.value_count(), 0),
-        uses_(graph.value_count(), 0),
-        free_(graph.value_count(), false),
-        cheap_(graph.value_count(), false),
-        placed_(graph.value_count(), false),
-        stored_(graph.value_count(), false),
-        written_(graph.value_count(), false),
+        values_(graph.value_count()),
         roots_(graph.value_count()),
         rules_(rules) {}
 
   std::vector<Group> run() {
     for (ValueId v : block_.nodes)
       for (ValueId input : is_control(graph_.node(v).op) ? used_values(graph_, v) : graph_.node(v).inputs)
-        ++uses_[index(input)];
+        ++values_[index(input)].uses;
     find_cheap();
     const std::vector<std::size_t> starts =
         &block_ == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
@@ -59,57 +106,31 @@ class Fuser {
       node(block_.nodes[at]);
     }
     place_unused_scalars();
-    for (Open& g : groups_) finish(g);
+    for (OpenGroup& g : groups_) finish(g);
     std::vector<Group> out;
-    for (Open& g : groups_) out.push_back(std::move(g.group));
+    for (OpenGroup& g : groups_) out.push_back(std::move(g.group));
     return schedule_groups(graph_, block_, std::move(out), order_);
   }
 
  private:
-  /// A group under construction.
-  struct Open {
-    Group group;
-    ValueId reduction = kNoValue;                   // the first one
-    bool closed = false;                            // a contraction
-    bool rematerialized = false;                    // begun by what is computed again
-    std::optional<FlagRule> flag_rule;              // of its nodes that may set flags
-    std::unordered_map<uint32_t, Access> accesses;  // by root
-    std::unordered_set<uint32_t> scalars;           // free 0-d nodes that stand in it
-    std::unordered_set<uint32_t> operands;          // values that it loads, and those that it stores or may have to
-  };
-
-  struct Root {
-    int32_t last_write = kNone;  // group of the last write, or of the node that fills fresh memory with an address
-    int32_t last_read = kNone;   // the last group that loads from it
-  };
-
-  static bool is_computed(const Node& n) {
-    const OpClass cls = def(n.op).cls;
-    return cls != OpClass::View && (cls != OpClass::Source || n.op == Op::Full || n.op == Op::Iota);
-  }
-
-  /// The iteration shape.
-  const Dims& shape_of(const Node& n) const {
-    return def(n.op).cls == OpClass::Reduction ? graph_.type(n.inputs[0]).shape : n.type.shape;
-  }
-
   bool has_address(ValueId v) const { return facts_.viewed[index(v)] || facts_.escapes[index(v)]; }
 
   /// Is the operand in a register of the group that computes it, or must it be loaded? What was written since must.
   bool is_register(ValueId operand, const Node& user) const {
     const Node& n = graph_.node(operand);
-    if (!is_computed(n) || free_[index(operand)] || def(n.op).cls == OpClass::Reduction || is_alone(n.op)) return false;
-    return n.type.shape == shape_of(user) && !written_[index(operand)];
+    if (!is_computed(n) || values_[index(operand)].free || def(n.op).cls == OpClass::Reduction || is_alone(n.op))
+      return false;
+    return n.type.shape == shape_of(graph_, user) && !values_[index(operand)].written;
   }
 
   void node(ValueId v) {
     const Node& n = graph_.node(v);
-    if (n.op == Op::Output) roots_[index(v)].last_write = group_of_[index(n.inputs[0])];
+    if (n.op == Op::Output) roots_[index(v)].last_write = values_[index(n.inputs[0])].group;
     if (!is_computed(n)) return;
     if (is_control(n.op)) return control(v, n);
     if (is_free(v, n)) {
-      free_[index(v)] = true;
-      for (ValueId input : n.inputs) ready_[index(v)] = std::max(ready_[index(v)], earliest_load(input));
+      values_[index(v)].free = true;
+      for (ValueId input : n.inputs) values_[index(v)].ready = std::max(values_[index(v)].ready, earliest_load(input));
       return;
     }
     const int32_t g = is_alone(n.op) ? kNone : find_group(v, n);
@@ -117,13 +138,13 @@ class Fuser {
   }
 
   void control(ValueId v, const Node& n) {
-    const int32_t g = group_of_[index(v)] = open(v, n);
+    const int32_t g = values_[index(v)].group = open(v, n);
     groups_.back().group.nodes.push_back(v);
     for (ValueId used : used_values(graph_, v))
       if (!is_control(graph_.node(used).op)) load(used, g);
     for (ValueId root : written_roots(graph_, v)) {
       roots_[index(root)].last_write = g;
-      written_[index(root)] = true;
+      values_[index(root)].written = true;
     }
     if (n.op == Op::Measure) measured_ = g + 1;
     for (const std::unique_ptr<Block>& block : n.blocks)
@@ -136,16 +157,17 @@ class Fuser {
     for (ValueId v : block_.nodes) {
       const Node& n = graph_.node(v);
       if (!is_computed(n)) continue;
-      cheap_[index(v)] = n.rematerialized || (uses_[index(v)] >= 2 && n.type.rank() > 0 && is_cheap(n));
+      values_[index(v)].cheap = n.rematerialized || (values_[index(v)].uses >= 2 && n.type.rank() > 0 && is_cheap(n));
       for (ValueId input : n.inputs) {
         const OpClass cls = def(n.op).cls;
         const bool loops = cls == OpClass::Elementwise || cls == OpClass::Cast || cls == OpClass::Reduction;
-        if (!loops || is_alone(n.op) || shape_of(n) != graph_.type(input).shape) cheap_[index(input)] = false;
+        if (!loops || is_alone(n.op) || shape_of(graph_, n) != graph_.type(input).shape)
+          values_[index(input)].cheap = false;
       }
     }
     for (ValueId v : block_.nodes)
       if (is_control(graph_.node(v).op))
-        for (ValueId used : used_values(graph_, v)) cheap_[index(used)] = false;
+        for (ValueId used : used_values(graph_, v)) values_[index(used)].cheap = false;
   }
 
   /// One operand is as large as the result, and all are in memory anyway.
@@ -164,7 +186,7 @@ class Fuser {
       const ValueId root = graph_.root(input);
       const Node& made = graph_.node(root);
       // Of a product with one user its epilogue leaves nothing but what the user makes of it.
-      const bool product = is_alone(made.op) && uses_[index(root)] >= 2;
+      const bool product = is_alone(made.op) && values_[index(root)].uses >= 2;
       if (is_computed(made) && def(made.op).cls != OpClass::Reduction && !product) return false;
     }
     return large == 1 && !is_complex(n.type.dtype);
@@ -174,7 +196,8 @@ class Fuser {
   bool is_free(ValueId v, const Node& n) const {
     const OpClass cls = def(n.op).cls;
     const bool fits = cls == OpClass::Elementwise || cls == OpClass::Cast || (n.op == Op::Full && n.rematerialized);
-    if ((n.type.rank() != 0 && !cheap_[index(v)]) || !fits || has_address(v) || facts_.captured[index(v)]) return false;
+    if ((n.type.rank() != 0 && !values_[index(v)].cheap) || !fits || has_address(v) || facts_.captured[index(v)])
+      return false;
     if ((n.rematerialized ? rules_ == FlagRules::Several : rules_ != FlagRules::Callers) && may_set_flags(graph_, v))
       return false;
     if (def(n.op).exactness != Exactness::Native && !n.rematerialized) return false;
@@ -184,7 +207,7 @@ class Fuser {
 
   /// The first group that may load the value from memory (or compute it, where it is free).
   int32_t earliest_load(ValueId v) const {
-    if (free_[index(v)]) return ready_[index(v)];
+    if (values_[index(v)].free) return values_[index(v)].ready;
     return std::max(roots_[index(graph_.root(v))].last_write + 1, measured_);
   }
 
@@ -196,8 +219,8 @@ class Fuser {
       if (!reads_operand(n, i)) continue;
       if (graph_.node(input).rematerialized) least = std::max(least, gradient_);
       if (is_register(input, n)) {
-        producer = std::max(producer, group_of_[index(input)]);
-        least = std::max(least, group_of_[index(input)]);
+        producer = std::max(producer, values_[index(input)].group);
+        least = std::max(least, values_[index(input)].group);
       } else {
         least = std::max(least, earliest_load(input));
         neighbour = std::max(neighbour, roots_[index(graph_.root(input))].last_read);
@@ -210,7 +233,7 @@ class Fuser {
     }
     // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice, and has
     // more results live at a time.
-    for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
+    for (int32_t g : {producer, neighbour, latest(shape_of(graph_, n))}) {
       if (g != producer && order_ == ExecOrder::Depth) continue;
       // What is computed again may not run where it was computed first.
       if (n.rematerialized && (g == kNone || !groups_[static_cast<std::size_t>(g)].rematerialized)) continue;
@@ -220,21 +243,18 @@ class Fuser {
     return kNone;
   }
 
-  /// One pass over memory in place of two saves little where they share nothing.
-  static bool accepts_unrelated(const Node& n, const Open& g) {
-    return def(n.op).cls != OpClass::Reduction && g.reduction == kNoValue && g.group.nodes.size() < kMaxUnrelated;
-  }
-
   int32_t latest(const Dims& shape) const {
     const auto it = latest_.find(hash_of(shape));
     return it == latest_.end() ? kNone : it->second;
   }
 
-  bool may_join(ValueId v, const Node& n, const Open& g) const {
+  bool may_join(ValueId v, const Node& n, const OpenGroup& g) const {
     // A step's flags are of one rule.
     if (g.flag_rule && *g.flag_rule != n.flag_rule && may_set_flags(graph_, v)) return false;
-    if (g.closed || g.group.shape != shape_of(n) || g.operands.size() + n.inputs.size() >= kMaxOperands) return false;
-    if (def(n.op).cls == OpClass::Reduction && g.reduction != kNoValue && !same_reduction(n, graph_.node(g.reduction)))
+    if (g.closed || g.group.shape != shape_of(graph_, n) || g.operands.size() + n.inputs.size() >= kMaxOperands)
+      return false;
+    if (def(n.op).cls == OpClass::Reduction && g.reduction != kNoValue &&
+        !same_reduction(graph_, n, graph_.node(g.reduction)))
       return false;
     if (n.op != Op::Write) return true;
     const auto it = g.accesses.find(index(n.type.root));
@@ -243,58 +263,50 @@ class Fuser {
     return access.one_place && !access.reduced && same_place(graph_.type(access.place), n.type);
   }
 
-  /// Same axes over operands whose elements lie in the same order, so that one walk serves both.
-  bool same_reduction(const Node& a, const Node& b) const {
-    const Type &x = graph_.type(a.inputs[0]), &y = graph_.type(b.inputs[0]);
-    if (a.axes() != b.axes() || x.rank() != y.rank()) return false;
-    for (int i = 0; i < x.rank(); ++i)
-      if (!(x.strides[i] * Dim(size_of(y.dtype)) == y.strides[i] * Dim(size_of(x.dtype)))) return false;
-    return true;
-  }
-
   int32_t open(ValueId v, const Node& n) {
     const int32_t g = static_cast<int32_t>(groups_.size());
     groups_.emplace_back();
-    groups_.back().group.shape = shape_of(n);
+    groups_.back().group.shape = shape_of(graph_, n);
     groups_.back().group.first = v;
     groups_.back().closed = is_alone(n.op);
     groups_.back().rematerialized = n.rematerialized;
-    if (!is_alone(n.op)) latest_[hash_of(shape_of(n))] = g;
+    if (!is_alone(n.op)) latest_[hash_of(shape_of(graph_, n))] = g;
     return g;
   }
 
   void join(ValueId v, const Node& n, int32_t number) {
-    Open& g = groups_[static_cast<std::size_t>(number)];
+    OpenGroup& g = groups_[static_cast<std::size_t>(number)];
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
       if (!reads_operand(n, i)) continue;
-      if (free_[index(input)]) place_scalar(input, number);
-      else if (!(is_register(input, n) && group_of_[index(input)] == number))
+      if (values_[index(input)].free) place_scalar(input, number);
+      else if (!(is_register(input, n) && values_[index(input)].group == number))
         load(input, number).reduced |= def(n.op).cls == OpClass::Reduction;
     }
     g.group.nodes.push_back(v);
     if (may_set_flags(graph_, v)) g.flag_rule = n.flag_rule;
-    placed_[index(v)] = true;
-    group_of_[index(v)] = number;
+    values_[index(v)].placed = true;
+    values_[index(v)].group = number;
     for (ValueId input : n.inputs) {
-      const int32_t from = group_of_[index(input)];
-      const bool done = from != kNone && --uses_[index(input)] == 0 && !stored_[index(input)] && !has_address(input);
+      const int32_t from = values_[index(input)].group;
+      const bool done =
+          from != kNone && --values_[index(input)].uses == 0 && !values_[index(input)].stored && !has_address(input);
       if (done) groups_[static_cast<std::size_t>(from)].operands.erase(index(input));
     }
-    if (n.op == Op::Write || has_address(v) || uses_[index(v)] > 0) g.operands.insert(index(v));
+    if (n.op == Op::Write || has_address(v) || values_[index(v)].uses > 0) g.operands.insert(index(v));
     if (n.op == Op::Write) {
       touch(g, n.type.root, v);
       roots_[index(n.type.root)].last_write = number;
-      written_[index(n.type.root)] = true;
+      values_[index(n.type.root)].written = true;
       return;
     }
     roots_[index(v)].last_write = number;
     if (has_address(v)) touch(g, v, v).reduced = def(n.op).cls == OpClass::Reduction;
-    if (has_address(v) || def(n.op).cls == OpClass::Reduction || is_alone(n.op)) stored_[index(v)] = true;
+    if (has_address(v) || def(n.op).cls == OpClass::Reduction || is_alone(n.op)) values_[index(v)].stored = true;
     if (def(n.op).cls == OpClass::Reduction && g.reduction == kNoValue) g.reduction = v;
   }
 
-  Access& touch(Open& g, ValueId root, ValueId place) {
+  Access& touch(OpenGroup& g, ValueId root, ValueId place) {
     const auto [it, inserted] = g.accesses.try_emplace(index(root), Access{place});
     if (!inserted && !same_place(graph_.type(it->second.place), graph_.type(place))) it->second.one_place = false;
     return it->second;
@@ -303,7 +315,7 @@ class Fuser {
   Access& load(ValueId v, int32_t number) {
     const ValueId root = graph_.root(v);
     roots_[index(root)].last_read = std::max(roots_[index(root)].last_read, number);
-    if (is_computed(graph_.node(root))) stored_[index(root)] = true;
+    if (is_computed(graph_.node(root))) values_[index(root)].stored = true;
     groups_[static_cast<std::size_t>(number)].operands.insert(index(v));
     return touch(groups_[static_cast<std::size_t>(number)], root, v);
   }
@@ -312,11 +324,11 @@ class Fuser {
   void place_scalar(ValueId v, int32_t number) {
     if (!groups_[static_cast<std::size_t>(number)].scalars.insert(index(v)).second) return;
     for (ValueId input : graph_.node(v).inputs) {
-      if (free_[index(input)]) place_scalar(input, number);
+      if (values_[index(input)].free) place_scalar(input, number);
       else load(input, number);
     }
     groups_[static_cast<std::size_t>(number)].group.nodes.push_back(v);
-    placed_[index(v)] = true;
+    values_[index(v)].placed = true;
   }
 
   /// Free nodes without a user still set their flags: in groups of their own, from the last of a chain.
@@ -324,33 +336,30 @@ class Fuser {
     const std::vector<ValueId>& nodes = block_.nodes;
     int32_t own = kNone;
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
-      if (!free_[index(*it)] || placed_[index(*it)]) continue;
+      if (!values_[index(*it)].free || values_[index(*it)].placed) continue;
       if (own == kNone) own = open(*it, graph_.node(*it));
       place_scalar(*it, own);
     }
   }
 
-  void finish(Open& g) {
+  void finish(OpenGroup& g) {
     std::vector<ValueId>& nodes = g.group.nodes;
     std::stable_partition(nodes.begin(), nodes.end(),
                           [&](ValueId v) { return def(graph_.node(v).op).cls != OpClass::Reduction; });
     for (ValueId v : nodes)
-      if (stored_[index(v)]) g.group.stored.push_back(v);
+      if (values_[index(v)].stored) g.group.stored.push_back(v);
   }
 
   const Graph& graph_;
   const MemoryFacts& facts_;
   const Block& block_;
   const ExecOrder order_;
-  std::vector<int32_t> group_of_;  // by value
-  std::vector<int32_t> ready_;     // by free value: the first group that may compute it
-  std::vector<int32_t> uses_;      // by value: by nodes that are in no group yet
-  std::vector<bool> free_, cheap_, placed_, stored_, written_;
+  std::vector<Value> values_;
   std::vector<Root> roots_;
   int32_t measured_ = 0;  // the first group in which what has been measured is known
   int32_t gradient_ = 0;  // the first group that began with a node of the last gradient
   const FlagRules rules_;
-  std::vector<Open> groups_;
+  std::vector<OpenGroup> groups_;
   std::unordered_map<std::size_t, int32_t> latest_;  // by hash of the shape; may_join compares
 };
 
