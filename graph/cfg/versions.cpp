@@ -6,9 +6,9 @@
 // runs in the loop as it was. All numbers of bounds are natural and have 31 bits, so that they are computed exactly.
 #include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 
+#include "graph/cfg/bounds.h"
 #include "graph/cfg/edit.h"
 #include "graph/cfg/loops.h"
 #include "graph/cfg/registers.h"
@@ -17,36 +17,18 @@ namespace framejit::cfg {
 
 namespace {
 
-constexpr int kLeafBits = 31, kMostBits = 61;
-constexpr int64_t kMostOffset = int64_t{1} << 55;
 constexpr int kMostSteps = 8;  // from a value to those it is made of
 constexpr std::size_t kMostBlocks = 24, kMostNodes = 300, kMostConditions = 24;
-
-/// What a number is compared with: a value that the loop does not change, or none, and a constant. A value is one that
-/// is there (a leaf), or a sum or product of such.
-struct Bound {
-  Id base = kNone;
-  int64_t plus = 0;
-  int bits = 0;  // of the base
-  bool leaf = false;
-};
 
 struct Range {
   std::optional<Bound> low, high;
   bool complete() const { return low && high; }
 };
 
-/// Holds in front of the loop: a + a_plus op b + b_plus; without op: a is not 0.
-struct Condition {
-  std::optional<Op> op;
-  Bound a, b;
-  auto key() const { return std::tuple(op ? static_cast<int>(*op) : -1, a.base, a.plus, b.base, b.plus); }
-};
-
 class Version {
  public:
   Version(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, std::vector<uint32_t> members)
-      : cfg_(cfg), shape_(shape), head_(head), front_(front), members_(std::move(members)) {
+      : cfg_(cfg), shape_(shape), head_(head), front_(front), members_(std::move(members)), bounds_(cfg) {
     block_of_.assign(cfg.nodes.size(), kNone);
     for (uint32_t b : members_) {
       for (Id p : cfg.blocks[b].params) block_of_[p] = b;
@@ -62,20 +44,19 @@ class Version {
     for (uint32_t b : members_) {
       const std::vector<Id> nodes = cfg_.blocks[b].nodes;
       for (std::size_t at = 0; at < nodes.size(); ++at) {
-        needs_.clear();
+        bounds_.keep(0);
         here_ = b;
         at_ = at;
-        if (decide(nodes[at]) && wanted_.size() + needs_.size() <= kMostConditions) {
+        if (decide(nodes[at]) && wanted_.size() + bounds_.needed() <= kMostConditions) {
           done_.push_back(nodes[at]);
-          for (Condition& c : needs_)
+          for (Condition& c : bounds_.take_conditions())
             if (std::none_of(wanted_.begin(), wanted_.end(), [&](const Condition& w) { return w.key() == c.key(); }))
               wanted_.push_back(std::move(c));
         }
       }
     }
-    std::vector<Id>& nodes = cfg_.blocks[front_].nodes;
     if (done_.empty()) return false;
-    nodes.insert(nodes.end(), made_.begin(), made_.end());
+    place_made(front_);
     if (!wanted_.empty()) split();
     change();
     return true;
@@ -90,125 +71,6 @@ class Version {
   bool is_inside(Id v) const { return v < block_of_.size() && block_of_[v] != kNone; }
   bool is_member(uint32_t b) const { return std::find(members_.begin(), members_.end(), b) != members_.end(); }
   int64_t imm(Id v) const { return cfg_.at(v).imm; }
-
-  // Nodes in front of the loop.
-
-  Id node(Op op, Id a, Id b) {
-    Node n;
-    n.op = op;
-    n.type = Type::I64;
-    n.args[0] = a;
-    n.args[1] = b;
-    made_.push_back(cfg_.add(n));
-    return made_.back();
-  }
-
-  Id constant(int64_t value) {
-    Node n;
-    n.type = Type::I64;
-    n.imm = value;
-    made_.push_back(cfg_.add(n));
-    return made_.back();
-  }
-
-  Id value(const Bound& b) {
-    if (b.base == kNone) return constant(b.plus);
-    return b.plus == 0 ? b.base : node(Op::Add, b.base, constant(b.plus));
-  }
-
-  // Bounds.
-
-  void need(Op op, Bound a, Bound b) { needs_.push_back({op, a, b}); }
-
-  static Bound number(int64_t n) { return {kNone, n, 0, true}; }
-
-  std::optional<Bound> leaf(Id v) {
-    if (cfg_.is_const(v)) {
-      if (!is_within(imm(v), kMostOffset)) return std::nullopt;
-      return number(imm(v));
-    }
-    if (cfg_.at(v).type != Type::I64) return std::nullopt;
-    // The rounds of a range: what is left, or none.
-    const Node& n = cfg_.at(v);
-    if (!cfg_.is_param[v] && n.op == Op::Select && cfg_.is_const(n.args[2]) && imm(n.args[2]) == 0) {
-      const Node& c = cfg_.at(n.args[0]);
-      if (!cfg_.is_param[n.args[0]] && c.op == Op::Lt && cfg_.is_const(c.args[0]) && imm(c.args[0]) == 0 &&
-          c.args[1] == n.args[1])
-        return leaf(n.args[1]);
-    }
-    // A value less a constant, such as what is left behind the first round.
-    if (!cfg_.is_param[v] && (n.op == Op::Sub || n.op == Op::Add || n.op == Op::AddExact || n.op == Op::SubExact) &&
-        cfg_.is_const(n.args[1]) && is_within(imm(n.args[1]), (1 << 20) - 1)) {
-      const int64_t by = n.op == Op::Sub || n.op == Op::SubExact ? -imm(n.args[1]) : imm(n.args[1]);
-      if (std::optional<Bound> inner = leaf(n.args[0])) return inner->plus += by, inner;
-    }
-    const Bound out{v, 0, kLeafBits, true};
-    needs_.push_back({Op::Below, out, number(int64_t{1} << kLeafBits)});
-    return out;
-  }
-
-  static std::optional<Bound> plus(std::optional<Bound> b, int64_t by) {
-    if (!b || !is_within(b->plus, kMostOffset) || !is_within(by, kMostOffset)) return std::nullopt;
-    b->plus += by;
-    return b;
-  }
-
-  std::optional<Bound> sum(const std::optional<Bound>& a, const std::optional<Bound>& b, bool minus = false) {
-    if (!a || !b) return std::nullopt;
-    if (b->base == kNone) return plus(a, minus ? -b->plus : b->plus);
-    if (a->base == kNone && !minus) return plus(b, a->plus);
-    const int bits = std::max(a->bits, b->bits) + 1;
-    if (bits > kMostBits) return std::nullopt;
-    if (minus && a->base == b->base) return plus(number(0), a->plus - b->plus);
-    const Id base = node(minus ? Op::Sub : Op::Add, a->base == kNone ? constant(0) : a->base, b->base);
-    return plus(Bound{base, 0, bits, false}, minus ? a->plus - b->plus : a->plus + b->plus);
-  }
-
-  /// Times a natural number.
-  std::optional<Bound> product(const std::optional<Bound>& a, const std::optional<Bound>& by) {
-    if (!a || !by) return std::nullopt;
-    if (by->base == kNone) {
-      const int64_t f = by->plus;
-      if (f < 0 || f > (int64_t{1} << 20) || !is_within(a->plus, int64_t{1} << 32)) return std::nullopt;
-      if (f == 0) return number(0);
-      if (f == 1) return a;
-      if (a->base == kNone) return number(a->plus * f);
-      const int bits = a->bits + 21;
-      if (bits > kMostBits) return std::nullopt;
-      return Bound{node(Op::Mul, a->base, constant(f)), a->plus * f, bits, false};
-    }
-    if (a->base == kNone && a->plus >= 0 && by->leaf && by->plus == 0) return product(by, a);
-    if (!by->leaf || by->plus != 0 || !is_within(a->plus, int64_t{1} << 20)) return std::nullopt;
-    const int bits = a->bits + 1 + by->bits;
-    if (bits > kMostBits + 1) return std::nullopt;
-    return Bound{node(Op::Mul, value(*a), by->base), 0, bits, false};
-  }
-
-  /// Is a + by <= b? A condition in front of the loop, if it is not known.
-  bool at_most(const Bound& a, const Bound& b, int64_t by = 0) {
-    if (a.base == b.base) return a.plus + by <= b.plus;
-    if (a.base == kNone && b.leaf && a.plus + by <= b.plus) return true;
-    Bound left = a;
-    left.plus += by;
-    // The constant goes to one side.
-    if (left.base == kNone) {
-      left.plus -= b.plus;
-      Bound right = b;
-      right.plus = 0;
-      need(Op::Le, left, right);
-    } else if (b.base == kNone) {
-      Bound right = b;
-      right.plus -= left.plus;
-      left.plus = 0;
-      need(Op::Le, left, right);
-    } else {
-      Bound right = b;
-      right.plus -= left.plus;
-      left.plus = 0;
-      need(Op::Le, left, right);
-    }
-    return true;
-  }
 
   // Counts.
 
@@ -288,24 +150,24 @@ class Version {
     for (const Back& back : backs_)
       if (!add_steps(s, p, cfg_.blocks[back.block].to[back.edge].args[which], 0, kNone, true, 0)) return {};
     if (!s.any) return {};
-    const std::size_t mark = needs_.size();
-    const std::optional<Bound> start = leaf(cfg_.blocks[front_].to[0].args[which]);
+    const std::size_t mark = bounds_.needed();
+    const std::optional<Bound> start = bounds_.leaf(cfg_.blocks[front_].to[0].args[which]);
     if (!start) return {};
     if (s.by != kNone) {
-      need(Op::Eq, Bound{s.by, 0, 0, false}, number(1));
+      bounds_.need({Op::Eq, Bound{s.by, 0, 0, false}, number(1)});
       s.least += 1;
       s.most += 1;
     }
-    if (s.least < 0 && s.most > 0) return needs_.resize(mark), Range{};
+    if (s.least < 0 && s.most > 0) return bounds_.keep(mark), Range{};
     const bool grows = s.most > 0;
     Range out;
     (grows ? out.low : out.high) = start;
     std::optional<Bound>& far = grows ? out.high : out.low;
     if (rounds_ != kNone) {
-      std::optional<Bound> rounds = leaf(rounds_);
-      if (rounds && !at_most(number(0), *rounds)) rounds.reset();
+      std::optional<Bound> rounds = bounds_.leaf(rounds_);
+      if (rounds && !bounds_.at_most(number(0), *rounds)) rounds.reset();
       if (b != head_ && shape_.dominates(body_, b)) rounds = plus(rounds, -1);
-      far = sum(start, product(rounds, number(grows ? s.most : -s.least)), !grows);
+      far = bounds_.sum(start, bounds_.product(rounds, number(grows ? s.most : -s.least)), !grows);
     }
     if (!far && s.exact) {
       // What leads back to the head bounds it, if it holds of the first value too.
@@ -320,22 +182,22 @@ class Version {
         }
         common = one;
       }
-      if (common && (grows ? at_most(*start, *common) : at_most(*common, *start))) far = common;
+      if (common && (grows ? bounds_.at_most(*start, *common) : bounds_.at_most(*common, *start))) far = common;
     }
     // Sums that may wrap bound nothing, unless a condition bounds what they begin with.
     const auto is_bounded = [&](const Back& back) {
       const Range r = facts(p, back.block, cfg_.blocks[back.block].nodes.size());
       return grows ? r.high.has_value() : r.low.has_value();
     };
-    if (!far && !s.exact && !std::all_of(backs_.begin(), backs_.end(), is_bounded)) return needs_.resize(mark), Range{};
+    if (!far && !s.exact && !std::all_of(backs_.begin(), backs_.end(), is_bounded)) return bounds_.keep(mark), Range{};
     return out;
   }
 
   // What is known of a value where control is.
 
   void add_fact(Range& r, Id x, const Node& n, bool truth) {
-    const auto bound = [&](Id v) -> std::optional<Bound> { return is_inside(v) ? std::nullopt : leaf(v); };
-    const std::size_t mark = needs_.size();
+    const auto bound = [&](Id v) -> std::optional<Bound> { return is_inside(v) ? std::nullopt : bounds_.leaf(v); };
+    const std::size_t mark = bounds_.needed();
     std::optional<Bound> low, high;
     if (n.op == Op::Lt || n.op == Op::Le) {
       // truth: a < b or a <= b; else: b <= a or b < a.
@@ -356,7 +218,7 @@ class Version {
     const bool news = (low && !r.low) || (high && !r.high);
     if (low && !r.low) r.low = low;
     if (high && !r.high) r.high = high;
-    if (!news) needs_.resize(mark);
+    if (!news) bounds_.keep(mark);
   }
 
   bool is_integer_comparison(Id c) const {
@@ -389,16 +251,16 @@ class Version {
   Range range(Id x, uint32_t b, std::size_t at, int depth = 0) {
     if (depth > kMostSteps || cfg_.at(x).type != Type::I64) return {};
     if (!is_inside(x)) {
-      const std::optional<Bound> exactly = leaf(x);
+      const std::optional<Bound> exactly = bounds_.leaf(x);
       return {exactly, exactly};
     }
-    std::size_t mark = needs_.size();
+    std::size_t mark = bounds_.needed();
     Range r = made_of(x, b, at, depth);
     if (r.complete()) return r;
-    if (!r.low && !r.high) needs_.resize(mark);
-    mark = needs_.size();
+    if (!r.low && !r.high) bounds_.keep(mark);
+    mark = bounds_.needed();
     const Range known = facts(x, b, at);
-    if (!known.low && !known.high) needs_.resize(mark);
+    if (!known.low && !known.high) bounds_.keep(mark);
     if (!r.low) r.low = known.low;
     if (!r.high) r.high = known.high;
     return r;
@@ -435,7 +297,7 @@ class Version {
       case Op::SubExact: {
         const bool adds = n.op == Op::Add || n.op == Op::AddExact;
         const Range p = range(n.args[0], b, at, depth + 1), q = range(n.args[1], b, at, depth + 1);
-        Range r{sum(p.low, adds ? q.low : q.high, !adds), sum(p.high, adds ? q.high : q.low, !adds)};
+        Range r{bounds_.sum(p.low, adds ? q.low : q.high, !adds), bounds_.sum(p.high, adds ? q.high : q.low, !adds)};
         if ((n.op == Op::Add || n.op == Op::Sub) && !r.complete()) return {};
         return r;
       }
@@ -446,7 +308,7 @@ class Version {
         const Range& fixed = cfg_.is_const(n.args[0]) || !is_inside(n.args[0]) ? p : q;
         const Range& other = &fixed == &p ? q : p;
         if (fixed.low->base != fixed.high->base || fixed.low->plus != fixed.high->plus) return {};
-        const Range r{product(other.low, fixed.low), product(other.high, fixed.low)};
+        const Range r{bounds_.product(other.low, fixed.low), bounds_.product(other.high, fixed.low)};
         return r.complete() ? r : Range{};
       }
       case Op::And:
@@ -455,7 +317,7 @@ class Version {
         return {};
       case Op::FloorMod:
         if (!cfg_.is_const(n.args[1]) || imm(n.args[1]) <= 0) return {};
-        return {number(0), plus(leaf(n.args[1]), -1)};
+        return {number(0), plus(bounds_.leaf(n.args[1]), -1)};
       case Op::Load:
       case Op::Extend:
         switch (n.mem) {
@@ -471,7 +333,7 @@ class Version {
         // An index that would count from the end.
         if (wraps(n)) {
           Range r = range(n.args[2], b, at, depth + 1);
-          if (r.low && at_most(number(0), *r.low)) return r;
+          if (r.low && bounds_.at_most(number(0), *r.low)) return r;
         }
         return {};
       default:
@@ -492,19 +354,19 @@ class Version {
     switch (n.op) {
       case Op::Check: {
         const Id c = n.args[0];
-        if (!is_inside(c)) return needs_.push_back({std::nullopt, Bound{c, 0, 0, false}, {}}), true;
+        if (!is_inside(c)) return bounds_.need({std::nullopt, Bound{c, 0, 0, false}, {}}), true;
         if (!is_integer_comparison(c)) return false;
         const Node what = cfg_.at(c);
         if (what.op == Op::Eq) return false;
         const Range a = range(what.args[0], here_, at_), b = range(what.args[1], here_, at_);
         if (what.op == Op::Below)
-          return a.complete() && b.low && at_most(number(0), *a.low) && at_most(*a.high, *b.low, 1);
+          return a.complete() && b.low && bounds_.at_most(number(0), *a.low) && bounds_.at_most(*a.high, *b.low, 1);
         if (what.op == Op::Ne) {
           if (a.low && b.high && a.low->base == kNone && b.high->base == kNone && a.low->plus > b.high->plus)
             return true;
-          return b.high && a.low && at_most(*b.high, *a.low, 1);
+          return b.high && a.low && bounds_.at_most(*b.high, *a.low, 1);
         }
-        return a.high && b.low && at_most(*a.high, *b.low, what.op == Op::Lt ? 1 : 0);
+        return a.high && b.low && bounds_.at_most(*a.high, *b.low, what.op == Op::Lt ? 1 : 0);
       }
       case Op::AddExact:
       case Op::SubExact: {
@@ -518,13 +380,20 @@ class Version {
       case Op::Select: {
         if (!wraps(n)) return false;
         const Range r = range(n.args[2], here_, at_);
-        return r.low && at_most(number(0), *r.low);
+        return r.low && bounds_.at_most(number(0), *r.low);
       }
       default: return false;
     }
   }
 
   // The change.
+
+  /// What was made since goes to the end of a block.
+  void place_made(uint32_t b) {
+    std::vector<Id>& nodes = cfg_.blocks[b].nodes;
+    const std::vector<Id> made = bounds_.take_nodes();
+    nodes.insert(nodes.end(), made.begin(), made.end());
+  }
 
   void split() {
     const Copy copy = copy_blocks(cfg_, members_);
@@ -543,11 +412,10 @@ class Version {
     uint32_t at = front_;
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const Condition& c = wanted_[i];
-      made_.clear();
-      const Id holds = c.op ? node(*c.op, value(c.a), value(c.b)) : c.a.base;
+      const Id holds = c.op ? bounds_.node(*c.op, bounds_.value(c.a), bounds_.value(c.b)) : c.a.base;
       const uint32_t next = i + 1 < wanted_.size() ? fresh() : fast;
+      place_made(at);
       Block& block = cfg_.blocks[at];
-      block.nodes.insert(block.nodes.end(), made_.begin(), made_.end());
       block.end = Block::End::Branch;
       block.condition = holds;
       block.to[0] = {next, {}};
@@ -581,10 +449,8 @@ class Version {
     // A step that is 1 is a constant, and what comes a step earlier is computed from what is there.
     for (const Condition& c : wanted_) {
       if (c.op != Op::Eq) continue;
-      made_.clear();
-      const Id one = constant(1), step = c.a.base;
-      std::vector<Id>& nodes = cfg_.blocks[front_].nodes;
-      nodes.insert(nodes.end(), made_.begin(), made_.end());
+      const Id one = bounds_.constant(1), step = c.a.base;
+      place_made(front_);
       const auto turn = [&](Id& v) {
         if (v == step) v = one;
       };
@@ -603,9 +469,8 @@ class Version {
         if (cfg_.is_param[given[i]] || next.op != Op::Add || next.args[1] != step) continue;
         for (std::size_t j = 0; j < given.size(); ++j) {
           if (given[j] != next.args[0]) continue;
-          made_.clear();
-          given[j] = node(Op::Sub, given[i], one);
-          cfg_.blocks[fast_].nodes.push_back(given[j]);
+          given[j] = bounds_.node(Op::Sub, given[i], one);
+          place_made(fast_);
         }
       }
     }
@@ -620,8 +485,9 @@ class Version {
   std::vector<Back> backs_;
   Id rounds_ = kNone;  // how many follow, where the loop counts them
   uint32_t body_ = kNone, fast_ = kNone;
-  std::vector<Condition> needs_, wanted_;
-  std::vector<Id> made_, done_;
+  Bounds bounds_;
+  std::vector<Condition> wanted_;
+  std::vector<Id> done_;
   uint32_t here_ = 0;
   std::size_t at_ = 0;
 };
