@@ -23,17 +23,46 @@
 #include <set>
 #include <unordered_map>
 
-#include "graph/layout.h"
+#include "graph/passes/cotangents.h"
 #include "graph/passes/fuse_attention.h"
 #include "graph/passes/grad_rules.h"
-#include "graph/support/check.h"
 
 namespace framejit::graph {
 
 namespace {
 
-bool is_one(const Dim& d) { return d == Dim(1); }
 bool is_inexact(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+
+/// Branches whose sides can be computed again, and nothing else. What they write is of integers, such as the state of
+/// a generator of random numbers, and not used in parts.
+bool is_branch_alone(const Graph& graph, ValueId v, const std::vector<ValueId>& used,
+                     const std::vector<ValueId>& written) {
+  if (graph.node(v).op != Op::If) return false;
+  bool alone = std::none_of(written.begin(), written.end(), [&](ValueId root) {
+    return is_inexact(graph.type(root).dtype) ||
+           std::any_of(used.begin(), used.end(), [&](ValueId x) { return x != root && graph.root(x) == root; });
+  });
+  for (const std::unique_ptr<Block>& side : graph.node(v).blocks)
+    for_each_node(graph, *side,
+                  [&](ValueId x) { alone = alone && graph.node(x).op != Op::Loop && graph.node(x).op != Op::Measure; });
+  return alone;
+}
+
+/// Nodes are appended to the block.
+struct OpenBlock {
+  Graph& graph;
+  OpenBlock(Graph& of, Block& block) : graph(of) { graph.open(block); }
+  ~OpenBlock() { graph.close(); }
+  OpenBlock(const OpenBlock&) = delete;
+};
+
+/// What stands for the values of a block that is repeated.
+using Names = std::map<ValueId, ValueId>;
+
+ValueId in(const Names& names, ValueId v) {
+  const auto found = names.find(v);
+  return found == names.end() ? v : found->second;
+}
 
 class Reverse {
  public:
@@ -42,11 +71,12 @@ class Reverse {
       : builder_(builder),
         graph_(builder.graph()),
         math_(builder),
+        cotangents_(math_),
         request_(request),
         body_(body),
         end_(body.nodes.size()) {
-    apart_.insert(request.wrt.begin(), request.wrt.end());
-    apart_.insert(request.stops.begin(), request.stops.end());
+    for (ValueId v : request.wrt) cotangents_.set_apart(v);
+    for (ValueId v : request.stops) cotangents_.set_apart(v);
     stops_.insert(request.stops.begin(), request.stops.end());
   }
 
@@ -65,7 +95,7 @@ class Reverse {
       } else if (auto why = graph_.node(v).op == Op::If ? backward_branch(v, at) : backward(v, at)) {
         return Unexpected<NoGradient>{std::move(*why)};
       }
-      if (failure_) return Unexpected<NoGradient>{std::move(*failure_)};
+      if (cotangents_.failure()) return Unexpected<NoGradient>{*cotangents_.failure()};
     }
     Gradients out;
     for (ValueId v : request_.wrt) out.values.push_back(finished(v));
@@ -74,19 +104,11 @@ class Reverse {
   }
 
  private:
-  struct Cotangent {
-    ValueId value = kNoValue;
-    bool ours = false;  // memory with the base's layout that nothing else refers to
-  };
-
-  ValueId base(ValueId v) const {
-    while (graph_.node(v).op == Op::View && apart_.count(v) == 0) v = graph_.node(v).inputs[0];
-    return v;
-  }
-
   // ---- what depends on `wrt`
 
-  bool varies(ValueId v) const { return is_inexact(graph_.type(v).dtype) && varying_.count(index(base(v))) != 0; }
+  bool varies(ValueId v) const {
+    return is_inexact(graph_.type(v).dtype) && varying_.count(index(cotangents_.base(v))) != 0;
+  }
 
   void look_forward() {
     active_.assign(graph_.value_count(), false);
@@ -96,7 +118,7 @@ class Reverse {
       const ValueId v = nodes[at];
       const Node& n = graph_.node(v);
       if (n.op == Op::Write) {
-        const ValueId target = base(n.inputs[0]);
+        const ValueId target = cotangents_.base(n.inputs[0]);
         writes_[index(graph_.root(v))].push_back(at);
         if (varies(n.inputs[1]) && is_inexact(n.type.dtype) && stops_.count(target) == 0)
           varying_.insert(index(target));
@@ -113,30 +135,15 @@ class Reverse {
         const std::vector<ValueId> used = used_values(graph_, v), written = written_roots(graph_, v);
         for (ValueId root : written) writes_[index(root)].push_back(at);
         active_[index(v)] = std::any_of(used.begin(), used.end(), [&](ValueId x) { return varies(x); });
-        if (active_[index(v)] && !is_branch_alone(v, used, written)) flow_ = v;
+        if (active_[index(v)] && !is_branch_alone(graph_, v, used, written)) flow_ = v;
         continue;
       }
-      if (n.op == Op::View || apart_.count(v) || !is_inexact(n.type.dtype)) continue;
+      if (n.op == Op::View || cotangents_.is_apart(v) || !is_inexact(n.type.dtype)) continue;
       if (std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId x) { return varies(x); })) continue;
       if (gradient_row(n.op).rule == nullptr) continue;
       varying_.insert(index(v));
       active_[index(v)] = true;
     }
-  }
-
-  /// Branches whose sides can be computed again, and nothing else. What they write is of integers, such as the state of
-  /// a generator of random numbers, and not used in parts.
-  bool is_branch_alone(ValueId v, const std::vector<ValueId>& used, const std::vector<ValueId>& written) const {
-    if (graph_.node(v).op != Op::If) return false;
-    bool alone = std::none_of(written.begin(), written.end(), [&](ValueId root) {
-      return is_inexact(graph_.type(root).dtype) ||
-             std::any_of(used.begin(), used.end(), [&](ValueId x) { return x != root && graph_.root(x) == root; });
-    });
-    for (const std::unique_ptr<Block>& side : graph_.node(v).blocks)
-      for_each_node(graph_, *side, [&](ValueId x) {
-        alone = alone && graph_.node(x).op != Op::Loop && graph_.node(x).op != Op::Measure;
-      });
-    return alone;
   }
 
   /// Is memory that is written, and varies, also reached other than through its base?
@@ -145,12 +152,13 @@ class Reverse {
     const std::vector<ValueId>& nodes = body_.nodes;
     for (std::size_t at = request_.first; at < end_; ++at)
       if (const Node& n = graph_.node(nodes[at]); n.op == Op::Write && active_[index(nodes[at])])
-        written.emplace(index(graph_.root(nodes[at])), base(n.inputs[0]));
+        written.emplace(index(graph_.root(nodes[at])), cotangents_.base(n.inputs[0]));
     for (std::size_t at = request_.first; at < end_ && !written.empty(); ++at) {
       const Node& n = graph_.node(nodes[at]);
       if (n.op == Op::View) continue;
       for (ValueId x : used_values(graph_, nodes[at]))
-        if (const auto found = written.find(index(graph_.root(x))); found != written.end() && found->second != base(x))
+        if (const auto found = written.find(index(graph_.root(x)));
+            found != written.end() && found->second != cotangents_.base(x))
           return NoGradient{"an array that is written is also reached around the argument", nodes[at]};
     }
     return std::nullopt;
@@ -188,189 +196,12 @@ class Reverse {
 
   // ---- cotangents
 
-  /// Memory laid out as a base is, with nothing in it yet.
-  ValueId like(ValueId of) {
-    const Type t = graph_.type(of);
-    Dims strides = packed_strides(graph_.shapes(), t.dtype, t.shape, copy_order(graph_.shapes(), t));
-    if (strides == t.strides) return builder_.empty(t.dtype, t.shape, std::move(strides));
-    Dim first = 0, bytes = size_of(t.dtype);  // of an array with gaps: what it spans
-    for (std::size_t i = 0; i < t.shape.size(); ++i) {
-      const Dim reach = (t.shape[i] - Dim(1)) * t.strides[i];
-      const int64_t stride = graph_.shapes().specialize(t.strides[i]);
-      if ((stride == 0 && !is_one(t.shape[i])) || stride % size_of(t.dtype) != 0)
-        failure_ = NoGradient{"a part of an array that repeats its elements", of};
-      bytes = bytes + (stride < 0 ? Dim(0) - reach : reach);
-      if (stride < 0) first = first - reach;
-    }
-    const ValueId span = builder_.empty(t.dtype, {floordiv(bytes, size_of(t.dtype))});
-    return builder_.view(span, t.shape, t.strides, first);
-  }
-
-  void write(ValueId dst, ValueId value) {
-    const auto done = builder_.write(dst, value);
-    FRAMEJIT_CHECK(done.has_value(), "a cotangent does not fit: " + done.error().message);
-  }
-
-  /// The base's cotangent as memory to write into.
-  ValueId memory_of(ValueId of) {
-    Cotangent& c = cotangents_[index(of)];
-    if (!c.ours) {
-      const ValueId memory = like(of);
-      write(memory, c.value == kNoValue ? math_.number(0, graph_.type(of).dtype).id : c.value);
-      c = {memory, true};
-    }
-    return c.value;
-  }
-
-  /// What of its base a view shows, of memory that is laid out as the base.
-  ValueId part(ValueId memory, ValueId of, ValueId view) {
-    const Type shown = graph_.type(view);
-    if (shown.dtype != graph_.type(of).dtype) {
-      if (part_of(shown.dtype) != part_of(graph_.type(of).dtype))
-        failure_ = NoGradient{"an array whose bytes are read as another type", view};
-      memory = builder_.reinterpret(memory, shown.dtype);
-    }
-    return builder_.view(memory, shown.shape, shown.strides, shown.offset - graph_.type(of).offset);
-  }
-
-  void add_whole(ValueId of, ValueId value) {
-    Cotangent& c = cotangents_[index(of)];
-    if (c.value == kNoValue) {
-      c = {value, false};
-    } else {
-      const ValueId sum = (math_.of(c.value) + math_.of(value)).id;
-      cotangents_[index(of)] = {sum, false};
-    }
-  }
-
-  /// Axes of a view that show each element of the base once, in another order, with axes of length 1 more or less: the
-  /// cotangent of the base from that of the view.
-  std::optional<E> reordered(ValueId of, ValueId view, E value) {
-    const Type whole = graph_.type(of), shown = graph_.type(view);
-    if (!(shown.offset == whole.offset) || shown.dtype != whole.dtype) return std::nullopt;
-    std::vector<int> axes;  // of the view, in the order of the base's
-    std::vector<bool> used(shown.shape.size(), false);
-    for (std::size_t i = 0; i < whole.shape.size(); ++i) {
-      if (is_one(whole.shape[i])) continue;
-      std::size_t k = 0;
-      while (k < used.size() && (used[k] || is_one(shown.shape[k]) || !(shown.shape[k] == whole.shape[i]) ||
-                                 !(shown.strides[k] == whole.strides[i])))
-        ++k;
-      if (k == used.size()) return std::nullopt;
-      used[k] = true;
-      axes.push_back(static_cast<int>(k));
-    }
-    for (std::size_t k = 0; k < used.size(); ++k) {
-      if (used[k]) continue;
-      if (!is_one(shown.shape[k])) return std::nullopt;
-      axes.push_back(static_cast<int>(k));
-    }
-    if (!std::is_sorted(axes.begin(), axes.end())) value = math_.permute(value, axes);
-    return math_.reshape(value, whole.shape);
-  }
-
   void add(ValueId v, ValueId value) {
-    const ValueId of = base(v);
-    if (!varies(v)) return;
-    if (v == of) return add_whole(of, value);
-    // What the view repeats is summed.
-    E c = math_.of(value);
-    const Type shown = graph_.type(v);
-    std::vector<int64_t> repeated;
-    for (std::size_t i = 0; i < shown.shape.size(); ++i)
-      if (shown.strides[i] == Dim(0) && !is_one(shown.shape[i])) repeated.push_back(static_cast<int64_t>(i));
-    ValueId target = v;
-    if (!repeated.empty()) {
-      Dims shape = shown.shape;
-      for (int64_t axis : repeated) shape[static_cast<std::size_t>(axis)] = 1;
-      c = math_.reshape(math_.sum(c, repeated), shape);
-      target = builder_.view(v, std::move(shape), shown.strides, 0);
-    }
-    const Type whole = graph_.type(of);
-    if (auto all = reordered(of, target, c)) return add_whole(of, all->id);
-    if (whole.offset == shown.offset && whole.dtype == shown.dtype && is_c_contiguous(graph_.shapes(), whole) &&
-        is_c_contiguous(graph_.shapes(), graph_.type(target)) &&
-        graph_.shapes().equal(whole.size(), graph_.type(target).size()))
-      return add_whole(of, math_.reshape(c, whole.shape).id);
-    add_pieces(part(memory_of(of), of, target), c);
-  }
-
-  static constexpr int64_t kMostPieces = 4096;
-
-  /// The axes to go through one by one, so that what is left of the view shows each element once.
-  std::vector<int> overlapping_axes(const Type& t) {
-    ShapeEnv& shapes = graph_.shapes();
-    std::vector<int> order;
-    for (int i = 0; i < t.rank(); ++i)
-      if (!is_one(t.shape[static_cast<std::size_t>(i)])) order.push_back(i);
-    const auto stride = [&](int i) { return std::abs(shapes.hint(t.strides[static_cast<std::size_t>(i)])); };
-    const auto length = [&](int i) { return shapes.hint(t.shape[static_cast<std::size_t>(i)]); };
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return stride(a) < stride(b); });
-    std::vector<int> out;
-    std::vector<int> taken;  // from the smallest stride on: an axis that does not pass over all of these overlaps one
-    for (int axis : order) {
-      const auto passes = [&](const std::vector<int>& set) {
-        int64_t reach = size_of(t.dtype);
-        for (int other : set) reach += (length(other) - 1) * stride(other);
-        return stride(axis) >= reach;
-      };
-      if (passes(taken)) {
-        taken.push_back(axis);
-      } else {
-        // The shorter of the two that clash is gone through one by one.
-        auto shortest = axis;
-        for (int other : taken)
-          if (length(other) < length(shortest)) shortest = other;
-        if (shortest == axis) {
-          out.push_back(axis);
-        } else {
-          taken.erase(std::find(taken.begin(), taken.end(), shortest));
-          out.push_back(shortest);
-          if (passes(taken)) taken.push_back(axis);
-          else out.push_back(axis);
-        }
-      }
-    }
-    return out;
-  }
-
-  /// Adds to a part of memory; where it shows elements twice (windows that overlap), piece by piece.
-  void add_pieces(ValueId there, E c) {
-    const Type t = graph_.type(there);
-    const std::vector<int> axes = overlapping_axes(t);
-    if (axes.empty()) return write(there, (math_.of(there) + c).id);
-    int64_t pieces = 1;
-    for (int axis : axes) pieces *= graph_.shapes().specialize(t.shape[static_cast<std::size_t>(axis)]);
-    if (pieces > kMostPieces) {
-      failure_ = NoGradient{"a view that shows elements many times over", there};
-      return;
-    }
-    std::vector<int> sorted = axes;
-    std::sort(sorted.rbegin(), sorted.rend());  // the last axis first: the others keep their numbers
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      ValueId to = there, from = c.id;
-      int64_t rest = piece;
-      for (int axis : sorted) {
-        const int64_t length = graph_.shapes().specialize(t.shape[static_cast<std::size_t>(axis)]);
-        to = builder_.select(to, axis, rest % length);
-        from = builder_.select(from, axis, rest % length);
-        rest /= length;
-      }
-      write(to, (math_.of(to) + math_.of(from)).id);
-    }
-  }
-
-  /// The cotangent of a base or of a view of it; kNoValue where there is none.
-  ValueId cotangent_of(ValueId v) {
-    const ValueId of = base(v);
-    const auto found = cotangents_.find(index(of));
-    if (found == cotangents_.end() || found->second.value == kNoValue) return kNoValue;
-    if (v == of) return found->second.value;
-    return part(memory_of(of), of, v);
+    if (varies(v)) cotangents_.add(v, value);
   }
 
   std::optional<NoGradient> backward(ValueId v, std::size_t at) {
-    const ValueId g = cotangent_of(v);
+    const ValueId g = cotangents_.of(v);
     if (g == kNoValue) return std::nullopt;
     const Op op = graph_.node(v).op;
     if (op == Op::MatMul && request_.o1 && attention_backward(v, g)) return std::nullopt;
@@ -396,20 +227,8 @@ class Reverse {
       else if (turned) c = math_.conjugate(c);
       add(inputs[i], c.id);
     }
-    cotangents_.erase(index(v));
+    cotangents_.erase(v);
     return std::nullopt;
-  }
-
-  struct OpenBlock {
-    Graph& graph;
-    OpenBlock(Graph& of, Block& block) : graph(of) { graph.open(block); }
-    ~OpenBlock() { graph.close(); }
-    OpenBlock(const OpenBlock&) = delete;
-  };
-  using Names = std::map<ValueId, ValueId>;
-  static ValueId in(const Names& names, ValueId v) {
-    const auto found = names.find(v);
-    return found == names.end() ? v : found->second;
   }
 
   /// A block's nodes once more, in the block that is open, under other names.
@@ -446,9 +265,9 @@ class Reverse {
   std::optional<NoGradient> backward_branch(ValueId v, std::size_t at) {
     std::vector<std::pair<std::size_t, ValueId>> seeds;  // by the number of the result
     for (ValueId output : outputs_[index(v)])
-      if (const ValueId g = cotangent_of(output); g != kNoValue) {
+      if (const ValueId g = cotangents_.of(output); g != kNoValue) {
         seeds.emplace_back(static_cast<std::size_t>(graph_.node(output).index()), g);
-        cotangents_.erase(index(output));
+        cotangents_.erase(output);
       }
     if (seeds.empty()) return std::nullopt;
     Names names;
@@ -498,7 +317,8 @@ class Reverse {
     // The rows all of whose keys are closed have weights, by which nothing comes to the queries.
     if (found->closed && found->closed->finite) return false;
     for (ValueId x : found->scores)
-      if (apart_.count(x) || std::find(request_.outputs.begin(), request_.outputs.end(), x) != request_.outputs.end())
+      if (cotangents_.is_apart(x) ||
+          std::find(request_.outputs.begin(), request_.outputs.end(), x) != request_.outputs.end())
         return false;
     const E scale = math_.of(builder_.full(math_.number(static_cast<double>(found->scale), DType::F32).id, {1}));
     const std::vector<int> turned = {0, 1, 3, 2};
@@ -508,53 +328,52 @@ class Reverse {
     add(found->q, cotangents[0].id);
     add(found->k, math_.permute(cotangents[1], turned).id);
     add(found->v, cotangents[2].id);
-    cotangents_.erase(index(v));
+    cotangents_.erase(v);
     return true;
   }
 
   void backward_write(ValueId v) {
-    const ValueId dst = graph_.node(v).inputs[0], value = graph_.node(v).inputs[1], of = base(dst);
-    ValueId g = cotangent_of(dst);
+    const ValueId dst = graph_.node(v).inputs[0], value = graph_.node(v).inputs[1], of = cotangents_.base(dst);
+    ValueId g = cotangents_.of(dst);
     if (g == kNoValue) return;
     if (dst == of) {
-      cotangents_.erase(index(of));
+      cotangents_.erase(of);
     } else {
       if (varies(value)) g = builder_.copy(g, 'K');
-      write(part(memory_of(of), of, dst), math_.number(0, graph_.type(dst).dtype).id);
+      cotangents_.clear(dst);
     }
     if (varies(value)) add(value, math_.unbroadcast(math_.of(g), graph_.type(value).shape).id);
   }
 
   /// With memory of its own that nobody else has.
   ValueId finished(ValueId v) {
-    Cotangent c = cotangents_[index(v)];
-    if (c.value == kNoValue) return math_.zeros(graph_.type(v).dtype, graph_.type(v).shape).id;
-    const ValueId root = graph_.root(c.value);
-    if (index(root) >= active_.size() && same_place(graph_.type(c.value), graph_.type(root))) c.value = root;
-    const Node& n = graph_.node(c.value);
-    const bool fresh = index(c.value) >= active_.size() && !n.type.is_view() && n.op != Op::Constant &&
-                       n.op != Op::DimValue && given_.insert(index(c.value)).second &&
-                       std::find(request_.seeds.begin(), request_.seeds.end(), c.value) == request_.seeds.end();
-    return fresh ? c.value : builder_.copy(c.value, 'K');
+    ValueId c = cotangents_.of(v);
+    if (c == kNoValue) return math_.zeros(graph_.type(v).dtype, graph_.type(v).shape).id;
+    const ValueId root = graph_.root(c);
+    if (index(root) >= active_.size() && same_place(graph_.type(c), graph_.type(root))) c = root;
+    const Node& n = graph_.node(c);
+    const bool fresh = index(c) >= active_.size() && !n.type.is_view() && n.op != Op::Constant &&
+                       n.op != Op::DimValue && given_.insert(index(c)).second &&
+                       std::find(request_.seeds.begin(), request_.seeds.end(), c) == request_.seeds.end();
+    return fresh ? c : builder_.copy(c, 'K');
   }
 
   GraphBuilder& builder_;
   Graph& graph_;
   Math math_;
+  Cotangents cotangents_;
   const GradientRequest& request_;
   Block& body_;
   const std::size_t end_;  // nodes from here on are ours
-  std::set<ValueId> apart_, stops_;
+  std::set<ValueId> stops_;
   std::set<uint32_t> varying_;                                     // bases
   std::vector<bool> active_;                                       // nodes to go through, by value
   std::unordered_map<uint32_t, std::vector<std::size_t>> writes_;  // by root: where it is written
   std::map<std::pair<std::size_t, uint32_t>, ValueId> saved_;      // in front of that write, the value: its copy
-  std::unordered_map<uint32_t, Cotangent> cotangents_;             // by base
   std::unordered_map<uint32_t, std::vector<ValueId>> outputs_;     // of branches
   std::set<uint32_t> given_;
   std::vector<bool> written_;  // roots; asked for once
-  std::optional<NoGradient> failure_;
-  ValueId flow_ = kNoValue;  // control flow that depends on `wrt`, and is not followed
+  ValueId flow_ = kNoValue;    // control flow that depends on `wrt`, and is not followed
 };
 
 }  // namespace
