@@ -11,17 +11,6 @@ namespace framejit::graph {
 
 namespace {
 
-/// As NumPy writes a shape in its messages: (3,), (3,4), ().
-std::string shape_str(std::span<const Dim> shape) {
-  std::string out = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i) out += ",";
-    out += shape[i].str();
-  }
-  out += shape.size() == 1 ? ",)" : ")";
-  return out;
-}
-
 /// One axis of a broadcast; false where the lengths do not fit.
 bool broadcast_axis(ShapeEnv& shapes, const Dim& a, Dim& result) {
   if (a == result || a == Dim(1)) return true;
@@ -48,8 +37,6 @@ bool broadcast_into(ShapeEnv& shapes, std::span<const Dim> shape, Dims& result) 
   return true;
 }
 
-Unexpected<ShapeError> shape_error(std::string message) { return {ShapeError{std::move(message)}}; }
-
 std::vector<const Type*> types_of(const Graph& graph, std::span<const ValueId> values) {
   std::vector<const Type*> out;
   for (ValueId v : values) out.push_back(&graph.type(v));
@@ -57,6 +44,16 @@ std::vector<const Type*> types_of(const Graph& graph, std::span<const ValueId> v
 }
 
 }  // namespace
+
+std::string shape_str(std::span<const Dim> shape) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i) out += ",";
+    out += shape[i].str();
+  }
+  out += shape.size() == 1 ? ",)" : ")";
+  return out;
+}
 
 ValueId GraphBuilder::append(Op op, std::vector<ValueId> inputs, Type type, Attrs attrs) {
   Node node{};
@@ -341,96 +338,6 @@ BuildResult GraphBuilder::matmul(ValueId a, ValueId b, char order) {
   return append(Op::MatMul, {a, b}, Type{left.dtype, std::move(m.result), std::move(strides)});
 }
 
-BuildResult GraphBuilder::convolution(ValueId x, ValueId weights, const Window& window) {
-  const Type &image = graph_.type(x), &filter = graph_.type(weights);
-  FRAMEJIT_CHECK(image.dtype == filter.dtype, "convolution: dtypes differ");
-  ShapeEnv& shapes = graph_.shapes();
-  const std::size_t rank = window.axes.size() + 2;
-  const auto misfit = [&] {
-    return shape_error("convolution: mismatch of shapes " + shape_str(image.shape) + " and " + shape_str(filter.shape));
-  };
-  if (image.shape.size() != rank || filter.shape.size() != rank) return misfit();
-  if (!shapes.limit({window.padded(image.shape), size_of(image.dtype), kMostMemory})) return misfit();
-  const int64_t channels = shapes.specialize(filter.shape[0]), depth = shapes.specialize(filter.shape[1]);
-  if (channels % window.groups != 0 || !shapes.equal(image.shape[1], depth * window.groups)) return misfit();
-  Dims result = {image.shape[0], channels};
-  for (std::size_t i = 0; i < window.axes.size(); ++i) {
-    const Window::Axis& axis = window.axes[i];
-    const int64_t size = shapes.specialize(filter.shape[i + 2]);
-    const Dim least = Dim(axis.dilation) * (Dim(size) - 1) + 1 - axis.before - axis.after;
-    if (size < 1 || !shapes.holds(Relation::Le, least, image.shape[i + 2])) return misfit();
-    result.push_back(axis.places(image.shape[i + 2], size));
-  }
-  Dims strides = packed_strides(shapes, image.dtype, result, c_order(static_cast<int>(rank)));
-  return append(Op::Convolution, {x, weights}, Type{image.dtype, std::move(result), std::move(strides)},
-                {{AttrKey::Window, window.numbers()}});
-}
-
-BuildResult GraphBuilder::convolution_weights(ValueId x, ValueId cotangent, const Window& window, Dims filter) {
-  const Type &image = graph_.type(x), &result = graph_.type(cotangent);
-  FRAMEJIT_CHECK(image.dtype == result.dtype, "convolution_weights: dtypes differ");
-  FRAMEJIT_CHECK(filter.size() == window.axes.size() + 2, "convolution_weights: rank of the weights");
-  ShapeEnv& shapes = graph_.shapes();
-  Dims expected = {image.shape[0], filter[0]};
-  bool fits = image.shape.size() == filter.size() && shapes.equal(image.shape[1], filter[1] * window.groups);
-  for (std::size_t i = 0; fits && i < window.axes.size(); ++i)
-    expected.push_back(window.axes[i].places(image.shape[i + 2], shapes.specialize(filter[i + 2])));
-  fits = fits && result.shape.size() == expected.size();
-  for (std::size_t i = 0; fits && i < expected.size(); ++i) fits = shapes.equal(result.shape[i], expected[i]);
-  if (!fits)
-    return shape_error("convolution_weights: mismatch of shapes " + shape_str(image.shape) + " and " +
-                       shape_str(result.shape));
-  AxisOrder order = c_order(static_cast<int>(filter.size()));  // innermost first
-  const auto first = filter.begin() + 2;
-  const bool is_one_place = std::all_of(first, filter.end(), [](const Dim& size) { return size == Dim(1); });
-  if (!(filter[1] == Dim(1)) && !is_one_place) std::rotate(order.begin(), order.end() - 2, order.end() - 1);
-  Dims strides = packed_strides(shapes, image.dtype, filter, order);
-  return append(Op::ConvolutionWeights, {x, cotangent}, Type{image.dtype, std::move(filter), std::move(strides)},
-                {{AttrKey::Window, window.numbers()}});
-}
-
-BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask,
-                                    Causal causal, std::optional<Dropped> dropped) {
-  ShapeEnv& shapes = graph_.shapes();
-  const Dims queries = graph_.type(q).shape, keys = graph_.type(k).shape, values = graph_.type(v).shape;
-  bool fits = queries.size() == 4 && keys.size() == 4 && values.size() == 4 && graph_.type(scale).rank() == 0;
-  if (dropped)
-    fits = fits && graph_.type(dropped->probability).rank() == 0 && graph_.type(dropped->state).shape == Dims{1};
-  fits = fits && shapes.equal(queries[0], keys[0]) && shapes.equal(keys[0], values[0]) &&
-         shapes.equal(keys[1], values[1]) && shapes.equal(keys[2], values[2]) && shapes.equal(queries[3], keys[3]);
-  if (fits) {
-    const int64_t heads = shapes.specialize(queries[1]), key_heads = shapes.specialize(keys[1]);
-    fits = key_heads > 0 && heads % key_heads == 0;
-  }
-  std::vector<ValueId> operands = {q, k, v, fits ? full(scale, {1}) : scale};
-  if (fits && mask) {
-    Dims all = {queries[0], queries[1], queries[2], keys[2]};
-    const Dims& own = graph_.type(*mask).shape;
-    fits = own.size() <= all.size();
-    for (std::size_t i = 0; fits && i < own.size(); ++i)
-      fits = own[i] == Dim(1) || shapes.equal(own[i], all[all.size() - own.size() + i]) || shapes.equal(own[i], 1);
-    operands.push_back(*mask);
-  }
-  if (fits && dropped) operands.insert(operands.end(), {dropped->state, full(dropped->probability, {1})});
-  if (!fits)
-    return shape_error("attention: mismatch of shapes " + shape_str(queries) + ", " + shape_str(keys) + " and " +
-                       shape_str(values));
-  Dims result = {queries[0], queries[1], queries[2], values[3]};
-  const DType dtype = graph_.type(q).dtype;
-  Dims strides = packed_strides(shapes, dtype, result, c_order(4));
-  return append(Op::Attention, std::move(operands), Type{dtype, std::move(result), std::move(strides)},
-                {{AttrKey::Index, static_cast<int64_t>(causal)}});
-}
-
-ValueId GraphBuilder::attention_gradients(std::vector<ValueId> operands, Causal causal) {
-  Dim size = 0;
-  for (std::size_t i = 0; i < 3; ++i) size = size + graph_.type(operands[i]).size();
-  const DType dtype = graph_.type(operands[0]).dtype;
-  Dims shape = {size}, strides = c_strides(dtype, shape);
-  return append(Op::AttentionGradients, std::move(operands), Type{dtype, std::move(shape), std::move(strides)},
-                {{AttrKey::Index, static_cast<int64_t>(causal)}});
-}
-
 ValueId GraphBuilder::branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false) {
   const ValueId v = append(Op::If, {condition}, Type{DType::Bool, {}, {}});
   graph_.node(v).blocks.push_back(std::move(if_true));
@@ -463,32 +370,6 @@ Dim GraphBuilder::measure(ValueId count, const Dim& most, std::optional<int64_t>
   graph_.shapes().set_measured(id[0]);
   append(Op::Measure, {count}, Type{DType::Bool, {}, {}}, {{AttrKey::Dim, symbol}, {AttrKey::Most, most}});
   return symbol;
-}
-
-BuildResult GraphBuilder::compress(ValueId mask, ValueId x, const Dim& count) {
-  const Dims &masked = graph_.type(mask).shape, shape = graph_.type(x).shape;
-  if (masked.size() > shape.size()) return shape_error("too many axes of a mask");
-  for (std::size_t i = 0; i < masked.size(); ++i)
-    if (!graph_.shapes().fits(masked[i], shape[i])) return shape_error("a mask of another shape");
-  Dims out{count};
-  out.insert(out.end(), shape.begin() + static_cast<std::ptrdiff_t>(masked.size()), shape.end());
-  const DType dtype = graph_.type(x).dtype;
-  Dims strides = packed_strides(graph_.shapes(), dtype, out, c_order(static_cast<int>(out.size())));
-  return append(Op::Compress, {mask, x}, Type{dtype, std::move(out), std::move(strides)});
-}
-
-ValueId GraphBuilder::nonzero(ValueId mask, const Dim& count) {
-  Dims shape{count, graph_.type(mask).rank()};
-  Dims strides = packed_strides(graph_.shapes(), DType::I64, shape, c_order(2));
-  return append(Op::Nonzero, {mask}, Type{DType::I64, std::move(shape), std::move(strides)});
-}
-
-ValueId GraphBuilder::expand(ValueId mask, ValueId x) {
-  Dims out = graph_.type(mask).shape;
-  const Type given = graph_.type(x);
-  out.insert(out.end(), given.shape.begin() + 1, given.shape.end());
-  Dims strides = packed_strides(graph_.shapes(), given.dtype, out, c_order(static_cast<int>(out.size())));
-  return append(Op::Expand, {mask, x}, Type{given.dtype, std::move(out), std::move(strides)});
 }
 
 ValueId GraphBuilder::library_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,

@@ -1,10 +1,12 @@
-// GraphBuilder: appends nodes with their result types. The shape, layout and aliasing rules of every operator are here;
-// dtypes are the caller's (operands of an elementwise operator must agree, insert casts first).
+// GraphBuilder: appends nodes with their result types. The shape, layout and aliasing rules of operators are here, and
+// in mask_operators.h and network_operators.h; dtypes are the caller's (operands of an elementwise operator must agree,
+// insert casts first).
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -18,6 +20,10 @@ struct ShapeError {
   std::string message;
 };
 using BuildResult = Expected<ValueId, ShapeError>;
+
+inline Unexpected<ShapeError> shape_error(std::string message) { return {ShapeError{std::move(message)}}; }
+/// As NumPy writes a shape in its messages: (3,), (3,4), ().
+std::string shape_str(std::span<const Dim> shape);
 
 class GraphBuilder {
  public:
@@ -73,23 +79,7 @@ class GraphBuilder {
 
   /// order: how the axes of the batch lie, 'C' or 'K' as np.matmul leaves them.
   BuildResult matmul(ValueId a, ValueId b, char order = 'C');
-  /// x [batch, channels, space...] by weights [channels out, channels / groups, space...], whose lengths are fixed.
-  BuildResult convolution(ValueId x, ValueId weights, const Window& window);
-  /// What the derivative of convolution(x, weights) by its weights, of shape `filter`, makes of `cotangent`, that of
-  /// the result: sums of products over all places. The channels of each weight are next to each other in memory.
-  BuildResult convolution_weights(ValueId x, ValueId cotangent, const Window& window, Dims filter);
-  /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or
-  /// width], heads a multiple of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries,
-  /// keys]. Weights that are `dropped` become 0 with a probability, 0-d, and the others are divided by what is left of
-  /// 1: weight number i, in C order, by number i of random.h that is drawn from the state, uint64[1].
-  struct Dropped {
-    ValueId probability, state;
-  };
-  BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal,
-                        std::optional<Dropped> dropped = {});
-  /// The cotangents of an attention's q, k and v, one behind the other in C order; `operands` are its own, with the
-  /// cotangent of its result and the result behind the scale.
-  ValueId attention_gradients(std::vector<ValueId> operands, Causal causal);
+
   // Control flow. Blocks are filled while they are open (Graph::open).
   ValueId branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false);
   /// A value that the loop's body, the open block, begins a round with.
@@ -100,21 +90,16 @@ class GraphBuilder {
   void expect(ValueId condition);
   /// A dimension that is known when the graph runs: what a 0-d i64 holds then, `most` at most. `hint`: to decide by.
   Dim measure(ValueId count, const Dim& most, std::optional<int64_t> hint = {});
-  /// The elements of `x` for which `mask`, of the shape of its first axes, is true, in C order: `count` of them.
-  BuildResult compress(ValueId mask, ValueId x, const Dim& count);
-  /// Where the mask is true, in C order: a row of indices for each, i64.
-  ValueId nonzero(ValueId mask, const Dim& count);
-  /// The other way round: an array of the mask's shape, before that of the other axes of `x`, which has the elements of
-  /// `x` where the mask is true, and zeros.
-  ValueId expand(ValueId mask, ValueId x);
 
   /// A call of the library function number `index`; the result is fresh, in C order where no strides are given.
   ValueId library_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,
                        std::optional<Dims> strides = {});
 
- private:
   using Attrs = std::vector<std::pair<AttrKey, AttrValue>>;
+  /// For those who know the operator's rules, such as mask_operators.h and network_operators.h.
   ValueId append(Op op, std::vector<ValueId> inputs, Type type, Attrs attrs = {});
+
+ private:
   Graph& graph_;
   uint32_t location_ = 0;
   FlagRule flag_rule_;

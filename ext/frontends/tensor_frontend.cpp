@@ -18,6 +18,7 @@
 #include "ext/tensor/tensor_operators.h"
 #include "ext/tensor/tensor_promotion.h"
 #include "graph/layout.h"
+#include "graph/network_operators.h"
 
 namespace framejit::ext::frontends {
 
@@ -356,16 +357,16 @@ class TensorFrontend final : public capture::Frontend {
     if (causal < 0 || causal > static_cast<long>(graph::Causal::FromLast))
       return break_at(BreakId::WouldRaise, "attend()");
     FRAMEJIT_TRY(scale, operand(session, *args[3], DType::F32));
-    std::optional<graph::GraphBuilder::Dropped> dropped;
+    std::optional<graph::DroppedWeights> dropped;
     if (!args[7]->is_none()) {
       if (!is_owned(*args[7]) || session.graph().type(args[7]->id()).dtype != DType::U64)
         return break_at(BreakId::WouldRaise, "attend()");
       FRAMEJIT_TRY(probability, operand(session, *args[6], DType::F32));
       dropped = {probability, args[7]->id()};
     }
-    graph::BuildResult built = session.builder().attention(arrays[0], arrays[1], arrays[2], scale,
-                                                           args[4]->is_none() ? std::nullopt : std::optional(arrays[3]),
-                                                           static_cast<graph::Causal>(causal), dropped);
+    graph::BuildResult built = graph::append_attention(session.builder(), arrays[0], arrays[1], arrays[2], scale,
+                                                       args[4]->is_none() ? std::nullopt : std::optional(arrays[3]),
+                                                       static_cast<graph::Causal>(causal), dropped);
     if (!built) return break_at(BreakId::WouldRaise, built.error().message);
     FRAMEJIT_TRY(result, cast(session, *built, *dtype));
     return session.values().array(result, Wrap::NdArray);
@@ -422,7 +423,7 @@ class TensorFrontend final : public capture::Frontend {
     FRAMEJIT_TRY(weights, cast(session, args[1]->id(), *wide));
     if (!graph::is_c_contiguous(session.graph().shapes(), session.graph().type(weights)))
       return break_at(BreakId::WouldRaise, "a convolution by weights that are not contiguous");
-    graph::BuildResult built = session.builder().convolution(image, weights, *window);
+    graph::BuildResult built = graph::append_convolution(session.builder(), image, weights, *window);
     if (!built) return break_at(BreakId::WouldRaise, built.error().message);
     FRAMEJIT_TRY(result, cast(session, *built, dtype));
     return session.values().array(result, Wrap::NdArray);

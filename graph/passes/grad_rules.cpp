@@ -11,6 +11,8 @@
 #include <numbers>
 #include <span>
 
+#include "graph/mask_operators.h"
+#include "graph/network_operators.h"
 #include "graph/random.h"
 #include "graph/scalar_cast.h"
 #include "graph/support/check.h"
@@ -308,12 +310,12 @@ BackwardResult multiply_add_rule(const Backward& at) {
 FRAMEJIT_RULE(MultiplyAdd, multiply_add_rule)
 
 BackwardResult compress_rule(const Backward& at) {
-  return std::vector{kNoValue, at.math.builder().expand(at.x(0).id, at.g.id)};
+  return std::vector{kNoValue, append_expand(at.math.builder(), at.x(0).id, at.g.id)};
 }
 FRAMEJIT_RULE(Compress, compress_rule)
 
 BackwardResult expand_rule(const Backward& at) {
-  const BuildResult few = at.math.builder().compress(at.x(0).id, at.g.id, at.input_type(1).shape[0]);
+  const BuildResult few = append_compress(at.math.builder(), at.x(0).id, at.g.id, at.input_type(1).shape[0]);
   FRAMEJIT_CHECK(few.has_value(), "what a mask chooses of a cotangent");
   return std::vector{kNoValue, *few};
 }
@@ -449,7 +451,7 @@ E packed(E x) {
 }
 
 E convolution(E image, E weights, const Window& window) {
-  const BuildResult built = image.math->builder().convolution(image.id, packed(weights).id, window);
+  const BuildResult built = append_convolution(image.math->builder(), image.id, packed(weights).id, window);
   FRAMEJIT_CHECK(built.has_value(), "the derivative of a convolution: " + built.error().message);
   return image.math->of(*built);
 }
@@ -556,7 +558,8 @@ E image_cotangent(E w, E g, Dims image, Window window) {
 }
 
 E weights_cotangent(E image, E g, Dims filter, const Window& window) {
-  const BuildResult built = g.math->builder().convolution_weights(image.id, packed(g).id, window, std::move(filter));
+  const BuildResult built =
+      append_convolution_weights(g.math->builder(), image.id, packed(g).id, window, std::move(filter));
   FRAMEJIT_CHECK(built.has_value(), "the derivative of a convolution: " + built.error().message);
   return g.math->of(*built);
 }
@@ -661,7 +664,7 @@ E piece(E flat, const Dim& first, const Dims& shape) {
 }  // namespace
 
 std::array<E, 3> attention_gradients(const std::vector<ValueId>& operands, Causal causal, Math& math) {
-  const E flat = math.of(math.builder().attention_gradients(operands, causal));
+  const E flat = math.of(append_attention_gradients(math.builder(), operands, causal));
   std::array<E, 3> out;
   Dim first = 0;
   for (std::size_t i = 0; i < 3; ++i) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/mask_operators.h"
 #include "graph/text.h"
 
 namespace framejit::graph::testing {
@@ -137,7 +138,7 @@ class RandomFlow {
     std::vector<int64_t> axes(of_mask.size());
     std::iota(axes.begin(), axes.end(), 0);
     const ValueId count = *builder_.reduce(Op::ReduceSum, *builder_.cast(mask, DType::I64), axes);
-    add(*builder_.compress(mask, x, builder_.measure(count, product(of_mask))));
+    add(*append_compress(builder_, mask, x, builder_.measure(count, product(of_mask))));
   }
 
   /// A new value of the type of one that is not in reach.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/network_operators.h"
 #include "graph/support/check.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -108,7 +109,7 @@ TEST_F(Builder, Products) {
 
 TEST_F(Builder, Convolutions) {
   const auto built = [&](Dims x, Dims w, Window window) {
-    return b_.convolution(param(std::move(x)), param(std::move(w)), window);
+    return append_convolution(b_, param(std::move(x)), param(std::move(w)), window);
   };
   EXPECT_EQ(type(*built({2, 3, 9, 8}, {5, 3, 3, 3}, {1, {{1, 1, 1, 1}, {2, 0, 1, 1}}})), "f64[2, 5, 9, 4]");
   EXPECT_EQ(type(*built({2, 4, 9}, {6, 2, 3}, {2, {{1, 0, 0, 2}}})), "f64[2, 6, 5]");

@@ -11,6 +11,8 @@
 #include <random>
 
 #include "graph/interpret.h"
+#include "graph/mask_operators.h"
+#include "graph/network_operators.h"
 #include "graph/scalar_cast.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -213,24 +215,25 @@ std::map<Op, Case> others() {
     return *b.elementwise(Op::Less, both);
   };
   out[Op::Compress] = {
-      [=](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.compress(two_of_three(b), x[0], 2); },
+      [=](GraphBuilder& b, const std::vector<ValueId>& x) { return *append_compress(b, two_of_three(b), x[0], 2); },
       {{3, 4}},
       {},
       {0}};
-  out[Op::Expand] = {[=](GraphBuilder& b, const std::vector<ValueId>& x) { return b.expand(two_of_three(b), x[0]); },
-                     {{2, 4}},
-                     {},
-                     {0}};
+  out[Op::Expand] = {
+      [=](GraphBuilder& b, const std::vector<ValueId>& x) { return append_expand(b, two_of_three(b), x[0]); },
+      {{2, 4}},
+      {},
+      {0}};
   Window window;
   window.axes = {{2, 1, 2, 1}, {1, 0, 1, 2}};
   window.groups = 2;
   out[Op::Convolution] = {
-      [window](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.convolution(x[0], x[1], window); },
+      [window](GraphBuilder& b, const std::vector<ValueId>& x) { return *append_convolution(b, x[0], x[1], window); },
       {{2, 4, 5, 6}, {6, 2, 3, 2}},
       {},
       {0, 1}};
   out[Op::ConvolutionWeights] = {[window](GraphBuilder& b, const std::vector<ValueId>& x) {
-                                   return *b.convolution_weights(x[0], x[1], window, {6, 2, 3, 2});
+                                   return *append_convolution_weights(b, x[0], x[1], window, {6, 2, 3, 2});
                                  },
                                  {{2, 4, 5, 6}, {2, 6, 3, 5}},
                                  {},
@@ -333,7 +336,9 @@ TEST(Grad, Convolutions) {
   };
   for (const Row& row : rows) {
     Case c;
-    c.build = [&](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.convolution(x[0], x[1], row.window); };
+    c.build = [&](GraphBuilder& b, const std::vector<ValueId>& x) {
+      return *append_convolution(b, x[0], x[1], row.window);
+    };
     c.shapes = {row.image, row.filter};
     c.wrt = {0, 1};
     for (const Shape& shape : c.shapes) c.data.push_back(random_data(random, shape, {-1, 1}));

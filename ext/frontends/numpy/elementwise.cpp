@@ -4,6 +4,7 @@
 #include "ext/frontends/numpy/call.h"
 #include "ext/frontends/numpy/index.h"
 #include "ext/frontends/numpy/library_call_capture.h"
+#include "graph/mask_operators.h"
 
 namespace framejit::ext::frontends {
 
@@ -146,7 +147,7 @@ Captured<Value*> nonzero(Session& session, Value* given) {
     FRAMEJIT_TRY(differs, built(builder.elementwise(Op::NotEqual, operands)));
     mask = differs;
   }
-  const ValueId places = builder.nonzero(mask, session.measures().count_of(mask));
+  const ValueId places = graph::append_nonzero(builder, mask, session.measures().count_of(mask));
   std::vector<Value*> columns;
   for (int a = 0; a < type.rank(); ++a)
     columns.push_back(session.values().array(builder.select(places, 1, a), Wrap::NdArray));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/layout.h"
+#include "graph/mask_operators.h"
 
 namespace framejit::ext::frontends {
 
@@ -264,7 +265,7 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
   // NumPy gives the axes behind the mask's the order that they have in the array.
   if (masked.rank() < type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
     return break_at(BreakId::UnsupportedArgument, "a mask for some axes of an array that is not contiguous");
-  return built(session.builder().compress(mask, array, session.measures().count_of(mask)));
+  return built(graph::append_compress(session.builder(), mask, array, session.measures().count_of(mask)));
 }
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key) {
@@ -331,7 +332,7 @@ Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, co
       return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
   if (!session.graph().shapes().fits(session.measures().count_of(mask), given.shape[0]))
     return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
-  return session.builder().expand(mask, values);
+  return graph::append_expand(session.builder(), mask, values);
 }
 
 }  // namespace
