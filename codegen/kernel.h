@@ -58,31 +58,17 @@ using MatMulFn = void (*)(const MatMulArgs*);
 ///   transpose         `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last
 ///                     row
 ///   dots              C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
-///   indirect_tile     a tile whose elements of A are found by a table, for each k the same distance from those of
-///                     the first k
-///   line_convolution  C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B are found by
-///                     a table. Whole vectors of B are read, the last one of C has `live` lanes
-///   weight_gradient   C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row`
-///                     for each row and by a table for each column: one chain for each lane, then their sum
-///   depthwise         weight_gradient for one row of A, the weights of one window, and several lines of C at once: a
-///                     vector of B is read once for all of them. `a_k`: between lines of the window in A; `k`: its
-///                     columns; `a_row`, `b_k`: in B, from a column to the next and from a line to the next
 ///   vector_matrix     C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain starts from C
 struct MatMulCore {
   int item = 4;    // bytes of an element
   int lanes = 16;  // of a vector
   bool avx512 = true;
 
-  static constexpr int kMostRows = 14, kMostDots = 8, kMostDotColumns = 4, kLineRows = 4, kLineVectors = 8;
+  static constexpr int kMostRows = 14, kMostDots = 8, kMostDotColumns = 4;
   static constexpr int kHalf = 0;  // in place of a number of vectors: half a vector, in registers of that size
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
   static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8, kNarrowRows = 6;
-  static constexpr int kIndirect = kRow + kRowDepth, kLineConvolution = kIndirect + 2 * kMostRows;
-  static constexpr int kWeightGradient = kLineConvolution + kLineRows * kLineVectors, kGradientRows = 4,
-                       kGradientColumns = 5;
-  static constexpr int kDepthwise = kWeightGradient + kGradientRows * kGradientColumns, kDepthwiseVectors = 4;
-  static constexpr int kDepthwiseLines[] = {4, 2}, kDepthwiseWindows[] = {3, 5};
-  static constexpr int kParts = kDepthwise + 4 * kDepthwiseVectors;
+  static constexpr int kParts = kRow + kRowDepth;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -100,17 +86,6 @@ struct MatMulCore {
     return rows <= most_rows(vectors) && (!masked || vectors <= (avx512 ? 2 : 1));
   }
   int most_dot_columns(int rows) const { return rows > 4 ? 1 : avx512 ? 4 : 2; }
-  /// Of an indirect_tile of one vector or two.
-  int most_indirect_rows(int vectors) const { return avx512 ? kMostRows : vectors == 1 ? 12 : 6; }
-  /// Accumulators, an element of A for each row and, unless it is an operand from memory, a vector of B.
-  int most_line_vectors(int rows) const {
-    return std::min(kLineVectors, rows == 1 ? kLineVectors : ((avx512 ? 31 : 15) - rows) / rows);
-  }
-
-  int most_depthwise_vectors(int lines) const { return avx512 || lines == 2 ? kDepthwiseVectors : 2; }
-
-  /// As many accumulators as AVX2 has room for.
-  static constexpr int most_gradient_rows(int columns) { return std::min(kGradientRows, 12 / columns); }
 
   static constexpr int tile(int rows, int vectors, bool masked) {
     const int width = vectors == 8 ? 4 : vectors == 4 ? 3 : vectors;
@@ -118,8 +93,48 @@ struct MatMulCore {
   }
   static constexpr int copy(int vectors, bool masked) { return kCopy + (vectors - 1) * 2 + masked; }
   static constexpr int dots(int rows, int columns) { return kDots + (rows - 1) * kMostDotColumns + columns - 1; }
-
   static constexpr int vector_matrix(int depth) { return kRow + depth - 1; }
+
+  /// A part of the code at `entry`.
+  template <class Fn = MatMulFn>
+  static Fn part(const void* entry, int number) {
+    const auto* offsets = static_cast<const uint32_t*>(entry);
+    return reinterpret_cast<Fn>(reinterpret_cast<uintptr_t>(entry) + offsets[number]);
+  }
+};
+
+/// The parts that follow those of a MatMulCore in its code, for convolutions of floats:
+///   indirect_tile     a tile whose elements of A are found by a table, for each k the same distance from those of
+///                     the first k
+///   line_convolution  C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B are found by
+///                     a table. Whole vectors of B are read, the last one of C has `live` lanes
+///   weight_gradient   C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row`
+///                     for each row and by a table for each column: one chain for each lane, then their sum
+///   depthwise         weight_gradient for one row of A, the weights of one window, and several lines of C at once: a
+///                     vector of B is read once for all of them. `a_k`: between lines of the window in A; `k`: its
+///                     columns; `a_row`, `b_k`: in B, from a column to the next and from a line to the next
+struct ConvolutionCore {
+  static constexpr int kLineRows = 4, kLineVectors = 8, kGradientRows = 4, kGradientColumns = 5, kDepthwiseVectors = 4;
+  static constexpr int kDepthwiseLines[] = {4, 2}, kDepthwiseWindows[] = {3, 5};
+  static constexpr int kIndirect = MatMulCore::kParts, kLineConvolution = kIndirect + 2 * MatMulCore::kMostRows;
+  static constexpr int kWeightGradient = kLineConvolution + kLineRows * kLineVectors;
+  static constexpr int kDepthwise = kWeightGradient + kGradientRows * kGradientColumns;
+  static constexpr int kParts = kDepthwise + 4 * kDepthwiseVectors;
+
+  /// Of an indirect_tile of one vector or two.
+  static int most_indirect_rows(const MatMulCore& core, int vectors) {
+    return core.avx512 ? MatMulCore::kMostRows : vectors == 1 ? 12 : 6;
+  }
+  /// Accumulators, an element of A for each row and, unless it is an operand from memory, a vector of B.
+  static int most_line_vectors(const MatMulCore& core, int rows) {
+    return std::min(kLineVectors, rows == 1 ? kLineVectors : ((core.avx512 ? 31 : 15) - rows) / rows);
+  }
+  static int most_depthwise_vectors(const MatMulCore& core, int lines) {
+    return core.avx512 || lines == 2 ? kDepthwiseVectors : 2;
+  }
+  /// As many accumulators as AVX2 has room for.
+  static constexpr int most_gradient_rows(int columns) { return std::min(kGradientRows, 12 / columns); }
+
   static constexpr int indirect_tile(int rows, int vectors) { return kIndirect + (rows - 1) * 2 + vectors - 1; }
   static constexpr int line_convolution(int rows, int vectors) {
     return kLineConvolution + (rows - 1) * kLineVectors + vectors - 1;
@@ -130,13 +145,6 @@ struct MatMulCore {
   }
   static constexpr int weight_gradient(int rows, int columns) {
     return kWeightGradient + (rows - 1) * kGradientColumns + columns - 1;
-  }
-
-  /// A part of the code at `entry`.
-  template <class Fn = MatMulFn>
-  static Fn part(const void* entry, int number) {
-    const auto* offsets = static_cast<const uint32_t*>(entry);
-    return reinterpret_cast<Fn>(reinterpret_cast<uintptr_t>(entry) + offsets[number]);
   }
 };
 

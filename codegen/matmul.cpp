@@ -21,8 +21,8 @@ namespace detail {
 MatMulGenerator::MatMulGenerator(void* buffer, const MatMulCore& core, bool integers,
                                  std::optional<NarrowProduct> narrow)
     : MatMulAssembler(kMaxCode, buffer, core, integers, narrow) {
-  std::vector<uint32_t> offsets(MatMulCore::kParts, 0);
-  for (int i = 0; i < MatMulCore::kParts; ++i) dd(0);
+  std::vector<uint32_t> offsets(ConvolutionCore::kParts, 0);
+  for (int i = 0; i < ConvolutionCore::kParts; ++i) dd(0);
   auto begin_part = [&](int number) {
     align(16);
     offsets[static_cast<std::size_t>(number)] = static_cast<uint32_t>(getSize());
@@ -80,24 +80,24 @@ void MatMulGenerator::dots_and_rows(F&& begin_part) {
 template <class F>
 void MatMulGenerator::convolutions(F&& begin_part) {
   for (int vectors : {1, 2})
-    for (int rows = 1; rows <= core_.most_indirect_rows(vectors); ++rows) {
-      begin_part(MatMulCore::indirect_tile(rows, vectors));
+    for (int rows = 1; rows <= ConvolutionCore::most_indirect_rows(core_, vectors); ++rows) {
+      begin_part(ConvolutionCore::indirect_tile(rows, vectors));
       indirect_tile(rows, vectors);
     }
-  for (int rows = 1; rows <= MatMulCore::kLineRows; ++rows)
-    for (int vectors = 1; vectors <= core_.most_line_vectors(rows); ++vectors) {
-      begin_part(MatMulCore::line_convolution(rows, vectors));
+  for (int rows = 1; rows <= ConvolutionCore::kLineRows; ++rows)
+    for (int vectors = 1; vectors <= ConvolutionCore::most_line_vectors(core_, rows); ++vectors) {
+      begin_part(ConvolutionCore::line_convolution(rows, vectors));
       line_convolution(rows, vectors);
     }
-  for (int window : MatMulCore::kDepthwiseWindows)
-    for (int lines : MatMulCore::kDepthwiseLines)
-      for (int vectors = 1; vectors <= core_.most_depthwise_vectors(lines); ++vectors) {
-        begin_part(MatMulCore::depthwise(window, lines, vectors));
+  for (int window : ConvolutionCore::kDepthwiseWindows)
+    for (int lines : ConvolutionCore::kDepthwiseLines)
+      for (int vectors = 1; vectors <= ConvolutionCore::most_depthwise_vectors(core_, lines); ++vectors) {
+        begin_part(ConvolutionCore::depthwise(window, lines, vectors));
         depthwise(window, lines, vectors);
       }
-  for (int columns = 1; columns <= MatMulCore::kGradientColumns; ++columns)
-    for (int rows = 1; rows <= MatMulCore::most_gradient_rows(columns); ++rows) {
-      begin_part(MatMulCore::weight_gradient(rows, columns));
+  for (int columns = 1; columns <= ConvolutionCore::kGradientColumns; ++columns)
+    for (int rows = 1; rows <= ConvolutionCore::most_gradient_rows(columns); ++rows) {
+      begin_part(ConvolutionCore::weight_gradient(rows, columns));
       weight_gradient(rows, columns);
     }
 }

@@ -155,12 +155,15 @@ class ConvolutionParts : protected ProductParts {
 
   /// `count` rows of A below each other, in tiles of almost the same height.
   void reached_rows(codegen::MatMulArgs& args, int64_t count, int vectors) const {
-    const int64_t tiles = divide_up(count, core_.most_indirect_rows(vectors)), rows = count / tiles;
+    const int64_t tiles = divide_up(count, codegen::ConvolutionCore::most_indirect_rows(core_, vectors)),
+                  rows = count / tiles;
     const int64_t higher = count - tiles * rows;  // tiles with a row more
-    if ((args.panels = higher)) call(codegen::MatMulCore::indirect_tile(static_cast<int>(rows + 1), vectors), args);
+    if ((args.panels = higher))
+      call(codegen::ConvolutionCore::indirect_tile(static_cast<int>(rows + 1), vectors), args);
     args.a += higher * (rows + 1) * args.a_row;
     args.c += higher * (rows + 1) * args.c_row;
-    if ((args.panels = tiles - higher)) call(codegen::MatMulCore::indirect_tile(static_cast<int>(rows), vectors), args);
+    if ((args.panels = tiles - higher))
+      call(codegen::ConvolutionCore::indirect_tile(static_cast<int>(rows), vectors), args);
   }
 
   /// Channels by places into C.

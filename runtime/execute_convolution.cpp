@@ -115,15 +115,16 @@ class Convolution : ConvolutionParts {
         if (args.panels == 0) continue;
         if (!known) set_reach(part, reach);
         known = true;
-        row_blocks(0, p_.m, MatMulCore::kLineRows, [&](int64_t row, int64_t count) {
-          row_blocks(0, vectors, core_.most_line_vectors(static_cast<int>(count)), [&](int64_t vector, int64_t width) {
-            const int64_t place = vector * core_.lanes;
-            args.a = a_at_ + row * p_.a_row;
-            args.b = from + done * args.b_panel + place * core_.item;
-            args.c = to + row * p_.c_row + done * args.c_panel + place * core_.item;
-            args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
-            call(MatMulCore::line_convolution(static_cast<int>(count), static_cast<int>(width)), args);
-          });
+        row_blocks(0, p_.m, ConvolutionCore::kLineRows, [&](int64_t row, int64_t count) {
+          row_blocks(0, vectors, ConvolutionCore::most_line_vectors(core_, static_cast<int>(count)),
+                     [&](int64_t vector, int64_t width) {
+                       const int64_t place = vector * core_.lanes;
+                       args.a = a_at_ + row * p_.a_row;
+                       args.b = from + done * args.b_panel + place * core_.item;
+                       args.c = to + row * p_.c_row + done * args.c_panel + place * core_.item;
+                       args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
+                       call(ConvolutionCore::line_convolution(static_cast<int>(count), static_cast<int>(width)), args);
+                     });
         });
       }
       finish_band(block.batch, band, 0, p_.m);
@@ -134,7 +135,7 @@ class Convolution : ConvolutionParts {
   /// were.
   int64_t depthwise(const Part& part, const Band& band, const char* from, char* to) const {
     const auto& [planes, rows, columns] = p_.windows->axes;
-    const auto& windows = MatMulCore::kDepthwiseWindows;
+    const auto& windows = ConvolutionCore::kDepthwiseWindows;
     const bool one_by_one = rows.stride == 1 && rows.dilation == 1 && columns.stride == 1;
     if (!one_by_one || p_.k != rows.window * columns.window ||
         std::find(std::begin(windows), std::end(windows), rows.window) == std::end(windows))
@@ -146,18 +147,19 @@ class Convolution : ConvolutionParts {
     args.k = columns.window;
     args.c_panel = columns.result * core_.item;
     int64_t line = 0;
-    for (const int lines : MatMulCore::kDepthwiseLines) {
+    for (const int lines : ConvolutionCore::kDepthwiseLines) {
       args.panels = (band.lines - line) / lines;
       if (args.panels == 0) continue;
       for (int64_t row = 0; row < p_.m; ++row)
-        row_blocks(0, divide_up(columns.result, core_.lanes), core_.most_depthwise_vectors(lines),
+        row_blocks(0, divide_up(columns.result, core_.lanes), ConvolutionCore::most_depthwise_vectors(core_, lines),
                    [&](int64_t vector, int64_t width) {
                      const int64_t place = vector * core_.lanes;
                      args.a = a_at_ + row * p_.a_row;
                      args.b = from + line * args.b_k + place * core_.item;
                      args.c = to + row * p_.c_row + line * args.c_panel + place * core_.item;
                      args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
-                     call(MatMulCore::depthwise(static_cast<int>(rows.window), lines, static_cast<int>(width)), args);
+                     call(ConvolutionCore::depthwise(static_cast<int>(rows.window), lines, static_cast<int>(width)),
+                          args);
                    });
       line += args.panels * lines;
     }
@@ -295,18 +297,18 @@ class Convolution : ConvolutionParts {
   void slide(MatMulArgs& args, const char* image, char* sums) const {
     const Product::Windows& w = *p_.windows;
     const auto& [planes, lines, columns] = w.axes;
-    row_blocks(0, columns.window, MatMulCore::kGradientColumns, [&](int64_t column, int64_t count) {
-      int64_t moved[MatMulCore::kGradientColumns];
+    row_blocks(0, columns.window, ConvolutionCore::kGradientColumns, [&](int64_t column, int64_t count) {
+      int64_t moved[ConvolutionCore::kGradientColumns];
       for (int64_t i = 0; i < count; ++i) {
         const int64_t place = (column + i) * columns.dilation;
         moved[i] = place % w.parts * w.part + place / w.parts * core_.item;
       }
       args.reach = moved;
-      row_blocks(0, lines.window, MatMulCore::most_gradient_rows(static_cast<int>(count)),
+      row_blocks(0, lines.window, ConvolutionCore::most_gradient_rows(static_cast<int>(count)),
                  [&](int64_t row, int64_t rows) {
                    args.a = image + row * args.a_row;
                    args.c = sums + row * args.c_row + column * args.c_panel;
-                   call(MatMulCore::weight_gradient(static_cast<int>(rows), static_cast<int>(count)), args);
+                   call(ConvolutionCore::weight_gradient(static_cast<int>(rows), static_cast<int>(count)), args);
                  });
     });
   }

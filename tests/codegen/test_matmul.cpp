@@ -290,7 +290,7 @@ void check_reached(const Executable& code, const MatMulCore& core) {
   std::mt19937 random(7);
   const int64_t item = sizeof(T);
   for (int vectors : {1, 2})
-    for (int rows = 1; rows <= core.most_indirect_rows(vectors); ++rows)
+    for (int rows = 1; rows <= ConvolutionCore::most_indirect_rows(core, vectors); ++rows)
       for (int64_t k : {0, 1, 7, 40})
         for (int64_t panels : {1, 3})
           for (bool add : {false, true}) {
@@ -303,7 +303,7 @@ void check_reached(const Executable& code, const MatMulCore& core) {
             args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
             args.a_row = apart * item, args.b_k = b.stride(), args.c_row = c.stride();
             args.k = k, args.panels = panels, args.add = add, args.reach = reach.data();
-            MatMulCore::part(code.entry(), MatMulCore::indirect_tile(rows, vectors))(&args);
+            MatMulCore::part(code.entry(), ConvolutionCore::indirect_tile(rows, vectors))(&args);
             for (int64_t i = 0; i < all; ++i)
               for (int64_t j = 0; j < columns; ++j) {
                 T sum = 0;
@@ -324,8 +324,8 @@ template <class T>
 void check_lines(const Executable& code, const MatMulCore& core) {
   std::mt19937 random(8);
   const int64_t item = sizeof(T);
-  for (int rows = 1; rows <= MatMulCore::kLineRows; ++rows)
-    for (int vectors = 1; vectors <= core.most_line_vectors(rows); ++vectors)
+  for (int rows = 1; rows <= ConvolutionCore::kLineRows; ++rows)
+    for (int vectors = 1; vectors <= ConvolutionCore::most_line_vectors(core, rows); ++vectors)
       for (int live = 1; live <= core.lanes; ++live)
         for (int64_t k : {0, 1, 9})
           for (int64_t lines : {1, 3}) {
@@ -339,7 +339,7 @@ void check_lines(const Executable& code, const MatMulCore& core) {
             args.a_row = a.stride(), args.c_row = lines * c.stride(), args.c_panel = c.stride(),
             args.b_panel = apart * item;
             args.k = k, args.panels = lines, args.live = live, args.reach = reach.data();
-            MatMulCore::part(code.entry(), MatMulCore::line_convolution(rows, vectors))(&args);
+            MatMulCore::part(code.entry(), ConvolutionCore::line_convolution(rows, vectors))(&args);
             for (int64_t i = 0; i < rows; ++i)
               for (int64_t line = 0; line < lines; ++line)
                 for (int64_t j = 0; j < columns; ++j) {
@@ -361,9 +361,9 @@ template <class T>
 void check_stencils(const Executable& code, const MatMulCore& core) {
   std::mt19937 random(10);
   const int64_t item = sizeof(T);
-  for (int window : MatMulCore::kDepthwiseWindows)
-    for (int lines : MatMulCore::kDepthwiseLines)
-      for (int vectors = 1; vectors <= core.most_depthwise_vectors(lines); ++vectors)
+  for (int window : ConvolutionCore::kDepthwiseWindows)
+    for (int lines : ConvolutionCore::kDepthwiseLines)
+      for (int vectors = 1; vectors <= ConvolutionCore::most_depthwise_vectors(core, lines); ++vectors)
         for (int live = 1; live <= core.lanes; ++live)
           for (int64_t window_columns : {1, 3, 4})
             for (int64_t panels : {1, 3}) {
@@ -379,7 +379,7 @@ void check_stencils(const Executable& code, const MatMulCore& core) {
               args.a_k = a.stride(), args.k = window_columns, args.a_row = apart * item, args.b_k = b.stride(),
               args.c_panel = c.stride();
               args.panels = panels, args.live = live;
-              MatMulCore::part(code.entry(), MatMulCore::depthwise(window, lines, vectors))(&args);
+              MatMulCore::part(code.entry(), ConvolutionCore::depthwise(window, lines, vectors))(&args);
               for (int64_t i = 0; i < all; ++i)
                 for (int64_t j = 0; j < columns; ++j) {
                   T sum = 0;
@@ -401,8 +401,8 @@ template <class T>
 void check_slides(const Executable& code, const MatMulCore& core) {
   std::mt19937 random(9);
   const int64_t item = sizeof(T), lanes = core.lanes;
-  for (int columns = 1; columns <= MatMulCore::kGradientColumns; ++columns)
-    for (int rows = 1; rows <= MatMulCore::most_gradient_rows(columns); ++rows)
+  for (int columns = 1; columns <= ConvolutionCore::kGradientColumns; ++columns)
+    for (int rows = 1; rows <= ConvolutionCore::most_gradient_rows(columns); ++rows)
       for (int64_t k : {int64_t{1}, lanes - 1, lanes, 3 * lanes, 3 * lanes + 1})
         for (int64_t lines : {1, 3})
           for (bool add : {false, true}) {
@@ -418,7 +418,7 @@ void check_slides(const Executable& code, const MatMulCore& core) {
             args.a_row = apart * item, args.a_k = line_apart * item, args.b_panel = b.stride(), args.c_row = c.stride(),
             args.c_panel = 2 * item;
             args.k = k, args.panels = lines, args.add = add, args.reach = moved.data();
-            MatMulCore::part(code.entry(), MatMulCore::weight_gradient(rows, columns))(&args);
+            MatMulCore::part(code.entry(), ConvolutionCore::weight_gradient(rows, columns))(&args);
             for (int64_t i = 0; i < rows; ++i)
               for (int64_t j = 0; j < columns; ++j) {
                 std::vector<T> sums(static_cast<std::size_t>(lanes), 0);
