@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#define XBYAK_NO_OP_NAMES
-#include <xbyak/xbyak.h>
-
+#include "codegen/masked_assembler.h"
 #include "codegen/math_tables.inc"
 #include "graph/support/check.h"
 
@@ -20,19 +18,18 @@ namespace framejit::codegen {
 
 namespace {
 
-using Xbyak::Address;
-using Xbyak::Label;
-using Xbyak::Opmask;
-using Xbyak::Reg64;
-using Xbyak::Xmm;
-using Xbyak::Ymm;
-using Xbyak::Zmm;
+using detail::Address;
+using detail::Label;
+using detail::Reg64;
+using detail::Xmm;
+using detail::Ymm;
+using detail::Zmm;
 
 constexpr std::size_t kMaxCode = 16 << 10;
 
-class SoftmaxGenerator : public Xbyak::CodeGenerator {
+class SoftmaxGenerator : public detail::MaskedAssembler {
  public:
-  SoftmaxGenerator(void* buffer, bool avx512) : CodeGenerator(kMaxCode, buffer), avx512_(avx512) {
+  SoftmaxGenerator(void* buffer, bool avx512) : MaskedAssembler(kMaxCode, buffer, avx512, 4) {
     uint32_t offsets[SoftmaxCore::kParts];
     for (int i = 0; i < SoftmaxCore::kParts; ++i) dd(0);
     for (int part = 0; part < SoftmaxCore::kParts; ++part) {
@@ -49,9 +46,7 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
       ret();
     }
     align(64);
-    L(mask_table_);
-    for (int i = 0; i < 8; ++i) dd(0xffffffffu);
-    for (int i = 0; i < 8; ++i) dd(0);
+    write_mask_table();
     for (auto& [label, value] : constants_) {
       align(64);
       L(label);
@@ -78,26 +73,9 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
   Address field(std::size_t offset) { return ptr[args + static_cast<int>(offset)]; }
 
   const Reg64 args = rdi, row = rax, other = r8, left = rcx, scratch = rdx;
-  const Opmask tail = k1;
 
-  /// `live` of the last lanes count.
-  void set_mask(const Reg64& live) {
-    if (avx512_) {
-      mov(scratch, -1);
-      bzhi(scratch, scratch, live);
-      kmovq(tail, scratch);
-      return;
-    }
-    lea(scratch, ptr[rip + mask_table_]);
-    neg(live);
-    vmovups(mask(), ptr[scratch + live * 4 + 32]);
-  }
-  void load_tail(const Xmm& to, const Address& from) {
-    avx512_ ? vmovups(to | tail | T_z, from) : vmaskmovps(to, mask(), from);
-  }
-  void store_tail(const Address& to, const Xmm& from) {
-    avx512_ ? vmovups(to | tail, from) : vmaskmovps(to, mask(), from);
-  }
+  void load_tail(const Xmm& to, const Address& from) { load_masked(to, mask(), from); }
+  void store_tail(const Address& to, const Xmm& from) { store_masked(to, mask(), from); }
 
   /// body(masked) for whole vectors, then for what is left; `pointers` move on.
   template <class F>
@@ -114,7 +92,7 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
     test(left, left);
     jz(done, T_NEAR);
     lea(r9, ptr[left * 4]);
-    set_mask(left);
+    set_mask(left, scratch, mask());
     body(true);
     for (const Reg64& p : pointers) add(p, r9);
     L(done);
@@ -271,8 +249,6 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
     });
   }
 
-  const bool avx512_;
-  Label mask_table_;
   std::vector<std::pair<Label, float>> constants_;
 };
 

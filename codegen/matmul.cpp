@@ -41,10 +41,7 @@ MatMulGenerator::MatMulGenerator(void* buffer, const MatMulCore& core, bool inte
   dots_and_rows(begin_part);
   if (!narrow_ && !integers_) convolutions(begin_part);
   align(32);
-  // Ones before zeros: the mask of n lanes begins n elements before the zeros.
-  L(mask_table_);
-  for (int i = 0; i < 8; ++i) dd(0xffffffffu);
-  for (int i = 0; i < 8; ++i) dd(0);
+  write_mask_table();
   // What vfixupimm makes of a class of numbers, by Relu: negative ones, and zeros of either sign, become 0.
   L(relu_table_);
   for (uint32_t responses : {0u, 0x08080000u, 0x08080800u})

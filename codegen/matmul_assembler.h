@@ -13,20 +13,10 @@
 #include <optional>
 #include <vector>
 
-#define XBYAK_NO_OP_NAMES
-#include <xbyak/xbyak.h>
-
+#include "codegen/masked_assembler.h"
 #include "codegen/matmul.h"
 
 namespace framejit::codegen::detail {
-
-using Xbyak::Address;
-using Xbyak::Label;
-using Xbyak::Opmask;
-using Xbyak::Reg64;
-using Xbyak::Xmm;
-using Xbyak::Ymm;
-using Xbyak::Zmm;
 
 /// Which registers hold what.
 struct MatMulRegisters {
@@ -37,20 +27,14 @@ struct MatMulRegisters {
               b_k = Xbyak::util::r12, depth = Xbyak::util::rcx, c_tile = Xbyak::util::r13, c_row = Xbyak::util::r14,
               panels = Xbyak::util::r15, ahead = Xbyak::util::rsi;
   const Reg64 b_at_row = Xbyak::util::rcx;  // one row
-  const Opmask tail = Xbyak::util::k1;
 };
 
 /// Loads, stores and arithmetic of elements, and addresses of rows.
-class MatMulAssembler : public Xbyak::CodeGenerator, protected MatMulRegisters {
+class MatMulAssembler : public MaskedAssembler, protected MatMulRegisters {
  protected:
   MatMulAssembler(std::size_t size, void* buffer, const MatMulCore& core, bool integers,
                   std::optional<NarrowProduct> narrow)
-      : CodeGenerator(size, buffer),
-        core_(core),
-        f32_(core.item == 4),
-        avx512_(core.avx512),
-        integers_(integers),
-        narrow_(narrow) {}
+      : MaskedAssembler(size, buffer, core.avx512, core.item), core_(core), integers_(integers), narrow_(narrow) {}
 
   Address arg(int64_t MatMulArgs::* field) {
     const MatMulArgs sample{};
@@ -70,8 +54,6 @@ class MatMulAssembler : public Xbyak::CodeGenerator, protected MatMulRegisters {
   Xmm filler() const { return vec(14); }  // AVX2
   int vector_bytes() const { return half_ ? core_.vector_bytes() / 2 : core_.vector_bytes(); }
 
-  void load(const Xmm& to, const Address& from) { f32_ ? vmovups(to, from) : vmovupd(to, from); }
-  void store(const Address& to, const Xmm& from) { f32_ ? vmovups(to, from) : vmovupd(to, from); }
   void broadcast(const Xmm& to, const Address& from) {
     if (f32_) vbroadcastss(to, from);
     else if (to.isXMM()) vmovddup(to, from);
@@ -115,10 +97,6 @@ class MatMulAssembler : public Xbyak::CodeGenerator, protected MatMulRegisters {
   void load_elements(const Xmm& to, const Opmask& live, const Address& from) {
     group() == 4 ? vmovdqu8(to | live | T_z, from) : vmovdqu16(to | live | T_z, from);
   }
-  void load_masked(const Xmm& to, const Xmm& mask, const Address& from) {
-    if (avx512_) load(to | tail | T_z, from);
-    else f32_ ? vmaskmovps(to, mask, from) : vmaskmovpd(to, mask, from);
-  }
   /// A vector whose idle lanes are copies of its first one; `filler` is written on AVX2.
   void load_filled(const Xmm& to, const Xmm& filler, const Xmm& mask, const Address& from) {
     if (avx512_) {
@@ -131,19 +109,6 @@ class MatMulAssembler : public Xbyak::CodeGenerator, protected MatMulRegisters {
     f32_ ? vblendvps(to, filler, to, mask) : vblendvpd(to, filler, to, mask);
   }
   void zero(const Xmm& r) { avx512_ ? vpxord(r, r, r) : vxorps(r, r, r); }
-
-  /// The mask of `live` (1..lanes) lanes, into `tail` or `mask`; both registers are overwritten.
-  void set_mask(const Reg64& live, const Reg64& scratch, const Xmm& mask) {
-    if (avx512_) {
-      mov(scratch, -1);
-      bzhi(scratch, scratch, live);
-      kmovq(tail, scratch);
-      return;
-    }
-    lea(scratch, ptr[rip + mask_table_]);
-    neg(live);
-    vmovups(mask, ptr[scratch + live * core_.item + 32]);
-  }
 
   /// Address of row `row` from base0 (base4, base8 and base12: four, eight and twelve rows on).
   Address row_address(int row, int displacement = 0) {
@@ -194,18 +159,14 @@ class MatMulAssembler : public Xbyak::CodeGenerator, protected MatMulRegisters {
   void store_c(const Shape& s, F&& f) {
     each_of_c(s, [&](const Xmm& acc, const Address& at, bool edge) {
       f(acc);
-      if (!edge) store(at, acc);
-      else if (avx512_) store(at | tail, acc);
-      else f32_ ? vmaskmovps(at, mask(), acc) : vmaskmovpd(at, mask(), acc);
+      edge ? store_masked(at, mask(), acc) : store(at, acc);
     });
   }
 
   const MatMulCore core_;
-  const bool f32_, avx512_;  // f32_: elements of 32 bits, whatever they are
-  const bool integers_;      // of a 32 or 64 bits
+  const bool integers_;  // of 32 or 64 bits
   const std::optional<NarrowProduct> narrow_;
   bool half_ = false;
-  Label mask_table_;
 };
 
 }  // namespace framejit::codegen::detail

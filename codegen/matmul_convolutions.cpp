@@ -118,11 +118,7 @@ void MatMulGenerator::store_lines(int rows, int vectors) {
   cmp(live, core_.lanes);
   je(whole, T_NEAR);
   set_mask(live, scratch, last_lanes);
-  for (int row = 0; row < rows; ++row) {
-    const Xmm& from = vec((row + 1) * vectors - 1);
-    if (avx512_) store(last(row) | tail, from);
-    else f32_ ? vmaskmovps(last(row), last_lanes, from) : vmaskmovpd(last(row), last_lanes, from);
-  }
+  for (int row = 0; row < rows; ++row) store_masked(last(row), last_lanes, vec((row + 1) * vectors - 1));
   jmp(stored, T_NEAR);
   L(whole);
   for (int row = 0; row < rows; ++row) store(last(row), vec((row + 1) * vectors - 1));

@@ -160,8 +160,7 @@ void MatMulGenerator::vector_matrix(int steps) {
     load_filled(vec(1), filler(), mask(), at(i, 0));
     multiply_add(vec(0), a(i), vec(1), kSpare);
   }
-  if (avx512_) store(ptr[c] | tail, vec(0));
-  else f32_ ? vmaskmovps(ptr[c], mask(), vec(0)) : vmaskmovpd(ptr[c], mask(), vec(0));
+  store_masked(ptr[c], mask(), vec(0));
   L(done);
   vzeroupper();
   ret();
