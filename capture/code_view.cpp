@@ -276,6 +276,7 @@ void CodeView::leave_alone() {
   handlers_.clear();
   index_of_.clear();
   merged_.clear();
+  loop_ends_.clear();
 }
 
 void CodeView::read_instructions(const RawCode& raw) {
@@ -304,6 +305,24 @@ void CodeView::read_instructions(const RawCode& raw) {
                              raw.instrs[handler.target].arg == kStopIterationError});
   turn_jumps_over_jumps();
   merge_copies();
+  find_loops();
+}
+
+/// `continue` and the end of a round may jump to different places.
+void CodeView::find_loops() {
+  std::vector<std::pair<uint32_t, uint32_t>> back;  // jumps: from, to
+  for (uint32_t i = 0; i < instrs_.size(); ++i)
+    if (may_end_round(instrs_[i].op) && static_cast<uint32_t>(instrs_[i].arg) <= i)
+      back.emplace_back(i, static_cast<uint32_t>(instrs_[i].arg));
+  if (back.empty()) return;
+  loop_ends_.assign(instrs_.size(), kNoLoop);
+  for (const auto& [end, head] : back) {
+    if (loop_ends_[head] != kNoLoop) continue;
+    uint32_t last = head;
+    for (const auto& [from, to] : back)
+      if (from >= head && head <= to && to <= last) last = from;
+    loop_ends_[head] = last;
+  }
 }
 
 /// A conditional jump over a jump back (3.12 has no conditional jumps back) becomes a conditional jump back, and what

@@ -146,6 +146,18 @@ enum class Opcode : uint8_t {
 };
 std::string_view name_of(Opcode op);
 
+/// Jumps that a round of a loop may end with.
+constexpr bool may_end_round(Opcode op) {
+  switch (op) {
+    case Opcode::Jump:
+    case Opcode::PopJumpIfFalse:
+    case Opcode::PopJumpIfTrue:
+    case Opcode::PopJumpIfNone:
+    case Opcode::PopJumpIfNotNone: return true;
+    default: return false;
+  }
+}
+
 struct Instr {
   Opcode op;
   // LoadGlobal: pushes NULL too. Jumps: backward. CompareOp: makes a bool of it (3.13). LoadSuperAttr: method form.
@@ -190,6 +202,11 @@ class CodeView {
   /// The innermost handler of the program's own that covers instruction `i`, or null.
   const Handler* handler_of(uint32_t i) const;
 
+  /// Does a round of a loop begin with instruction `i`?
+  bool is_loop_head(uint32_t i) const { return i < loop_ends_.size() && loop_ends_[i] != kNoLoop; }
+  /// The last instruction of the loop whose head is `i`, with the loops that share its head; `i` if there is none.
+  uint32_t last_of_nest(uint32_t i) const { return is_loop_head(i) ? loop_ends_[i] : i; }
+
   /// Of co_consts; behind these, what instructions hold that need no constant.
   PyObject* constant(int i) const { return PyTuple_GET_ITEM(consts_.get(), i); }
   PyObject* name(int i) const { return PyTuple_GET_ITEM(names_.get(), i); }
@@ -210,6 +227,7 @@ class CodeView {
   void turn_jumps_over_jumps();
   void merge_copies();
   bool is_copy(uint32_t a, uint32_t b) const;
+  void find_loops();
 
   PyCodeObject* code_ = nullptr;
   Ref<> kept_code_, consts_, names_, local_names_, local_kinds_;
@@ -218,6 +236,8 @@ class CodeView {
   std::vector<PyObject*> locals_;  // borrowed from local_names_
   std::vector<int32_t> index_of_;  // raw unit -> Instr
   std::vector<uint32_t> merged_;   // by Instr: itself, or its last copy; empty if there are no copies
+  static constexpr uint32_t kNoLoop = UINT32_MAX;
+  std::vector<uint32_t> loop_ends_;  // by Instr: see last_of_nest(); empty if there are no loops
   mutable std::unique_ptr<FlowMap> flow_map_;
 };
 

@@ -19,7 +19,7 @@ constexpr int64_t kFewRounds = 8;  // that are unrolled all the same, where none
 
 bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
   for (uint32_t i = head + 1; i < last; ++i)
-    if (is_loop_head(view, i)) return true;
+    if (view.is_loop_head(i)) return true;
   return false;
 }
 
@@ -156,7 +156,7 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
   if (heads.empty()) {
     heads.assign(view.instrs().size(), kNoHead);
     for (const Instr& i : view.instrs())
-      if ((i.op == Opcode::Jump || name_of(i.op).starts_with("PopJump")) && i.arg >= 0 &&
+      if (may_end_round(i.op) && i.arg >= 0 &&
           &i - view.instrs().data() >= i.arg)
         heads[static_cast<std::size_t>(i.arg)] = kUnasked;
   }
@@ -164,7 +164,7 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
   if (answer == kNoHead) return false;
   if (answer == kUnasked) {
     answer = kNo;
-    const uint32_t last = last_of_nest(view, frame.pc);
+    const uint32_t last = view.last_of_nest(frame.pc);
     if (view.instrs()[frame.pc].op == Opcode::ForIter && !frame.stack.empty()) {
       const Value* iterator = resolved(frame.stack[frame.stack.size() - py::kIteratorSlots]);
       const int64_t rounds = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range
@@ -192,7 +192,7 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     reasons_[{&view, frame.pc}] = refusal.why;
     // Other loops around an operation on arrays are not compiled either.
     for (uint32_t head = 0; refusal.array_work && head <= *refusal.array_work; ++head)
-      if (heads[head] == kUnasked && last_of_nest(view, head) >= *refusal.array_work) {
+      if (heads[head] == kUnasked && view.last_of_nest(head) >= *refusal.array_work) {
         heads[head] = kNo;
         reasons_[{&view, head}] = refusal.why;
       }

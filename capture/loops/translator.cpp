@@ -28,15 +28,6 @@ using Kind = Typed::Kind;
 
 }  // namespace
 
-bool is_loop_head(const CodeView& view, uint32_t instr) {
-  const std::span<const Instr> instrs = view.instrs();
-  for (uint32_t i = instr; i < instrs.size(); ++i) {
-    const bool jump = instrs[i].op == Opcode::Jump || name_of(instrs[i].op).starts_with("PopJump");
-    if (jump && static_cast<uint32_t>(instrs[i].arg) == instr) return true;
-  }
-  return false;
-}
-
 int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live) {
   if (view.instrs()[head].op != Opcode::ForIter || live.depth < py::kIteratorSlots) return -1;
   PyObject* iterator = live.stack[live.depth - py::kIteratorSlots];
@@ -55,18 +46,6 @@ int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live
   return length - field(py::kIteratorIndex);
 }
 
-// `continue` and the end of a round may jump to different places.
-uint32_t last_of_nest(const CodeView& view, uint32_t head) {
-  const std::span<const Instr> instrs = view.instrs();
-  uint32_t last = head;
-  for (uint32_t i = head; i < instrs.size(); ++i) {
-    const bool jump = instrs[i].op == Opcode::Jump || name_of(instrs[i].op).starts_with("PopJump");
-    const auto target = static_cast<uint32_t>(instrs[i].arg);
-    if (jump && target <= i && head <= target && target <= last) last = i;
-  }
-  return last;
-}
-
 LoopTranslator::LoopTranslator(const CaptureRequest& its_request, uint32_t last_one)
     : LoopBuilder(its_request, its_request.entry, last_one),
       session(text_of(its_request.view->code()->co_qualname), varied, its_request.frontends),
@@ -77,7 +56,7 @@ LoopTranslator::LoopTranslator(const CaptureRequest& its_request, uint32_t last_
 }
 
 LoopTranslator::LoopTranslator(const CaptureRequest& its_request)
-    : LoopTranslator(its_request, last_of_nest(*its_request.view, its_request.entry)) {}
+    : LoopTranslator(its_request, its_request.view->last_of_nest(its_request.entry)) {}
 
 LoopTranslator::LoopTranslator(const CaptureRequest& its_request, Kind result)
     : LoopTranslator(its_request, static_cast<uint32_t>(its_request.view->instrs().size() - 1)) {
@@ -167,7 +146,7 @@ uint32_t LoopTranslator::level_of(uint32_t pc) {
   const CodeView& view = *request.view;
   if (loops_.empty())
     for (uint32_t i = head; i <= last; ++i)
-      if (is_loop_head(view, i)) loops_.emplace_back(i, last_of_nest(view, i));
+      if (view.is_loop_head(i)) loops_.emplace_back(i, view.last_of_nest(i));
   return static_cast<uint32_t>(std::count_if(loops_.begin(), loops_.end(),
                                              [&](const auto& loop) { return loop.first <= pc && pc <= loop.second; }));
 }
@@ -279,9 +258,8 @@ void LoopTranslator::translate(Given given) {
     if (targets.empty()) {
       targets.assign(f.view->instrs().size() + 1, false);
       for (const Instr& i : f.view->instrs()) {
-        const std::string_view name = name_of(i.op);
-        if (i.op == Opcode::Jump || i.op == Opcode::ForIter || name.starts_with("PopJump") ||
-            name.starts_with("JumpIf"))
+        if (may_end_round(i.op) || i.op == Opcode::ForIter || i.op == Opcode::JumpIfFalseOrPop ||
+            i.op == Opcode::JumpIfTrueOrPop)
           targets[static_cast<std::size_t>(i.arg)] = true;
       }
     }
@@ -557,12 +535,12 @@ bool LoopTranslator::goes_round() const {
   const CodeView& view = *request.view;
   std::map<uint32_t, std::vector<uint32_t>> heads;  // the blocks that begin at the loop of a loop
   for (uint32_t b : cfg::shape_of(cfg).order)
-    if (b < begins_at.size() && begins_at[b] != cfg::kNone && in_nest(begins_at[b]) && is_loop_head(view, begins_at[b]))
+    if (b < begins_at.size() && begins_at[b] != cfg::kNone && in_nest(begins_at[b]) && view.is_loop_head(begins_at[b]))
       heads[begins_at[b]].push_back(b);
   const auto returns = [&](uint32_t loop) {
     const auto is_around = [&](uint32_t b) {
       const uint32_t at = b < begins_at.size() ? begins_at[b] : cfg::kNone;
-      return at < loop && heads.count(at) != 0 && last_of_nest(view, at) >= loop;
+      return at < loop && heads.count(at) != 0 && view.last_of_nest(at) >= loop;
     };
     std::vector<uint32_t> open = heads[loop];
     std::vector<bool> seen(cfg.blocks.size(), false);

@@ -111,9 +111,5 @@ Expected<std::shared_ptr<Region>, Break> capture_recursion(const CaptureRequest&
 bool may_recurse(const CaptureRequest& request);
 /// How many rounds the loop whose head a frame stands at has before it, if an iterator tells; else -1.
 int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live);
-/// Is the instruction the head of a loop?
-bool is_loop_head(const CodeView& view, uint32_t instr);
-/// The last instruction of the loops that begin there.
-uint32_t last_of_nest(const CodeView& view, uint32_t head);
 
 }  // namespace framejit::capture

@@ -15,8 +15,7 @@ namespace {
 
 /// Does the instruction jump, in any way, to `target` or in front of it?
 bool jumps_back(const Instr& instr, uint32_t target) {
-  if (instr.op != Opcode::Jump && !capture::name_of(instr.op).starts_with("PopJump")) return false;
-  return instr.arg >= 0 && static_cast<uint32_t>(instr.arg) <= target;
+  return capture::may_end_round(instr.op) && instr.arg >= 0 && static_cast<uint32_t>(instr.arg) <= target;
 }
 
 }  // namespace
@@ -51,9 +50,9 @@ bool is_hot(const CodeView& view, uint32_t head, const capture::FrameView& frame
   if (visits >= kHot) return true;
   const int64_t rounds = capture::rounds_before(view, head, frame);
   // How long a `while` or an inner loop goes on cannot be told; a function that is marked by itself is worth it.
-  const uint32_t last = capture::last_of_nest(view, head);
+  const uint32_t last = view.last_of_nest(head);
   bool unknown = rounds < 0;
-  for (uint32_t i = head + 1; i < last && !unknown; ++i) unknown = rounds > 0 && capture::is_loop_head(view, i);
+  for (uint32_t i = head + 1; i < last && !unknown; ++i) unknown = rounds > 0 && view.is_loop_head(i);
   return rounds >= kHot || (unknown && is_marked);
 }
 

@@ -75,7 +75,7 @@ uint32_t first_site(CodeState& state) {
   const std::span<const capture::Instr> instrs = code.instrs();
   uint32_t first = 1;
   while (first < instrs.size() && !is_function_start(code, first)) ++first;
-  return first == instrs.size() || capture::is_loop_head(code, first) ? 0 : first;
+  return first == instrs.size() || code.is_loop_head(first) ? 0 : first;
 }
 
 capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, uint32_t instr, const FrameView& frame,
@@ -126,12 +126,12 @@ capture::CaptureOutcome capture_at(CodeState& state, CompileSite& place, capture
   const uint32_t instr = request.entry;
   capture::CaptureOutcome outcome;
   if (!whole && state.compiles_loops() && is_hot_loop(state, place, instr, request.frame) &&
-      !state.loops.bytecode_loops().count(instr) && capture::is_loop_head(*state.view(), instr)) {
+      !state.loops.bytecode_loops().count(instr) && state.view()->is_loop_head(instr)) {
     if (auto loop = capture::capture_loop(request)) {
       // The loop is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
       constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head
       state.history.forget(state.name(), instr - std::min(instr, kIterable),
-                           capture::last_of_nest(*state.view(), instr));
+                           state.view()->last_of_nest(instr));
       outcome.region = std::move(*loop);
       return outcome;
     } else {
@@ -313,9 +313,9 @@ bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, c
     const CompileSite* const at_head = state.entries.sites.at(head);
     if (state.loops.bytecode_loops().count(head) || !at_head) continue;
     if (head == site) return !is_hot_loop(state, place, site, frame);
-    if (capture::is_loop_head(*state.view(), site)) continue;  // an inner loop
+    if (state.view()->is_loop_head(site)) continue;  // an inner loop
     if (at_head->entries.empty() && !at_head->exhausted && at_head->failures == 0 &&
-        site <= capture::last_of_nest(*state.view(), head))
+        site <= state.view()->last_of_nest(head))
       return true;
   }
   return false;
