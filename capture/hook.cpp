@@ -28,16 +28,17 @@ namespace {
 struct Mark {
   std::shared_ptr<FrameInterceptor> interceptor;  // null: only frames that are resumed are of interest
   bool reached = false;
-  bool resumes = false;      // its frames are looked for when they are resumed, which only the hook sees
+  bool needs_hook = false;   // not all calls can be redirected, or its frames are looked for when they are resumed
   uintptr_t generation = 0;  // of the patterns that have seen the code since it is reached
   uint64_t resumed = 0;      // the reach of frames that are resumed
 };
 
 struct HookState {
   Py_ssize_t extra_index = -1;
-  std::unordered_set<Mark*> marks;  // in place, and in need of the hook
-  int reaching = 0;                 // threads in scopes that want the hook
-  int awaiting = 0;                 // calls of redirected functions whose frames have not come yet
+  std::unordered_set<Mark*> marks;             // in place, and in need of the hook
+  std::unordered_set<PyFunctionObject*> made;  // since calls are redirected, of marked code, and not called yet
+  int reaching = 0;                            // threads in scopes that want the hook
+  int awaiting = 0;                            // calls of redirected functions whose frames have not come yet
   Discover discover = nullptr;
   uintptr_t generation = 1;                   // of the patterns
   PyInterpreterState* interpreter = nullptr;  // of the first mark; there are no marks in others
@@ -67,7 +68,8 @@ void refresh() {
   if (!state.interpreter) return;
   py::EvalFunction& slot = py::eval_slot(state.interpreter);
   const bool wanted =
-      (!state.marks.empty() || state.discover || state.reaching > 0 || state.awaiting > 0) && state.suspended == 0;
+      (!state.marks.empty() || !state.made.empty() || state.discover || state.reaching > 0 || state.awaiting > 0) &&
+      state.suspended == 0;
   if (state.in_chain && !slot) state.in_chain = false;  // somebody reset the slot
   if (wanted && !state.in_chain) {
     if (slot != hook) state.previous = slot;  // else somebody put back what he had found
@@ -175,6 +177,13 @@ class AwaitFrame {
   PyCodeObject* before_;  // its arguments are bound, which may compare keywords by Python code
 };
 
+/// The function is called for the first time.
+void settle(PyFunctionObject* function) {
+  if (state.made.empty() || !state.made.erase(function)) return;
+  py::set_vectorcall(function, function->vectorcall);
+  refresh();
+}
+
 /// Asks the patterns about a code object that they have not seen; gives what its slot holds then.
 [[gnu::noinline]] void* discover(py::Frame* frame) {
   PyCodeObject* code = py::code_of(frame);
@@ -205,6 +214,7 @@ bool is_constructor(PyCodeObject* code) {
 
 [[gnu::noinline]] PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {
   if (awaited == py::code_of(frame)) stop_awaiting();
+  settle(py::function_of(frame));
   if constexpr (py::kConstructorsSkipHook)  // a class that was made later than the mark
     if (is_constructor(py::code_of(frame))) enter_through_hook(Py_TYPE(py::peek(*py::localsplus(frame))));
   if (!py::can_finish(tstate, frame)) return evaluate(tstate, frame, 0);
@@ -279,10 +289,18 @@ Mark* mark_of(PyObject* code) {
 
 PyObject* call_marked(PyObject* callable, PyObject* const* arguments, std::size_t count, PyObject* keywords);
 
-/// Gives a function that has `code`, or gets it, the vectorcall that it needs.
-void redirect(PyFunctionObject* function, PyObject* code) {
-  if (mark_of(code)) {
-    if (function->vectorcall == py::plain_vectorcall()) py::set_vectorcall(function, call_marked);
+/// Gives a function the vectorcall that it needs with this code. What makes a function gives it the version of its code
+/// afterwards, and instructions that are specialised for that version would enter it themselves. No such instruction
+/// works while the hook is there, so it is until the function is called.
+void redirect(py::FunctionEvent event, PyFunctionObject* function, PyObject* code) {
+  if (event == py::FunctionEvent::Gone) {
+    if (!state.made.empty() && state.made.erase(function)) refresh();
+  } else if (mark_of(code)) {
+    if (function->vectorcall != py::plain_vectorcall()) return;
+    py::set_vectorcall(function, call_marked);
+    if (event != py::FunctionEvent::Made) return;
+    state.made.insert(function);
+    refresh();
   } else if (function->vectorcall == call_marked) {
     py::set_vectorcall(function, py::plain_vectorcall());
   }
@@ -292,6 +310,7 @@ void redirect(PyFunctionObject* function, PyObject* code) {
 PyObject* call_marked(PyObject* callable, PyObject* const* arguments, std::size_t count, PyObject* keywords) {
   const vectorcallfunc plain = py::plain_vectorcall();
   const Ref<PyFunctionObject> function = Ref<PyFunctionObject>::share(reinterpret_cast<PyFunctionObject*>(callable));
+  settle(function.get());
   if (!mark_of(function->func_code)) {
     py::set_vectorcall(function.get(), plain);
     return plain(callable, arguments, count, keywords);
@@ -301,7 +320,7 @@ PyObject* call_marked(PyObject* callable, PyObject* const* arguments, std::size_
     // Its calls of itself are no C calls.
     py::set_vectorcall(function.get(), plain);
     PyObject* result = plain(callable, arguments, count, keywords);
-    redirect(function.get(), function->func_code);
+    redirect(py::FunctionEvent::Found, function.get(), function->func_code);
     return result;
   }
   const AwaitFrame await(reinterpret_cast<PyCodeObject*>(function->func_code));
@@ -324,7 +343,7 @@ bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor
   auto mark = std::make_unique<Mark>(std::move(interceptor), reached);
   Mark* const before = mark_of(reinterpret_cast<PyObject*>(code));
   const bool by_hook = !reached && !(before && !state.marks.contains(before));
-  mark->resumes = before && before->resumes;
+  mark->needs_hook = before && before->needs_hook;
   if (!py::set_extra(code, state.extra_index, mark.get())) {
     PyErr_Clear();
     return false;
@@ -342,6 +361,7 @@ void unmark_code(PyCodeObject* code) {
   void* extra = py::extra_of(code, state.extra_index);
   if (!extra || is_word(extra)) return;
   py::set_extra(code, state.extra_index, word(state.generation, true));  // frees the mark
+  if (std::erase_if(state.made, [](PyFunctionObject* function) { return !mark_of(function->func_code); })) refresh();
 }
 
 void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id) {
@@ -350,7 +370,7 @@ void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id) {
   if (!py::set_extra(code, state.extra_index, mark.get())) return PyErr_Clear();
   mark.release();
   if (Mark* in_place = mark_of(reinterpret_cast<PyObject*>(marked))) {
-    in_place->resumes = true;
+    in_place->needs_hook = true;
     state.marks.insert(in_place);
     refresh();
   }
@@ -358,8 +378,11 @@ void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id) {
 
 void redirect_calls() {
   if (state.marks.empty() || !is_ready() || !py::watch_functions(redirect)) return;
-  py::visit_functions(redirect);
-  std::erase_if(state.marks, [](const Mark* mark) { return !mark->resumes; });
+  py::visit_functions(redirect, [](PyFunctionObject* getter) {
+    Mark* mark = mark_of(getter->func_code);
+    if (mark && py::kPropertiesSkipVectorcall) mark->needs_hook = true;
+  });
+  std::erase_if(state.marks, [](const Mark* mark) { return !mark->needs_hook; });
   refresh();
 }
 

@@ -6,37 +6,57 @@
 
 namespace framejit::capture::py {
 
-/// Told of a function that gets this code.
-using FunctionGetsCode = void (*)(PyFunctionObject* function, PyObject* code);
+enum class FunctionEvent : uint8_t { Found, Made, Changed, Gone };
+/// Told of a function that has `code`, or gets it.
+using FunctionWatcher = void (*)(FunctionEvent event, PyFunctionObject* function, PyObject* code);
 
-inline FunctionGetsCode function_gets_code = nullptr;
+inline FunctionWatcher function_watcher = nullptr;
 
 inline int note_function(PyFunction_WatchEvent event, PyFunctionObject* function, PyObject* value) {
-  if (event == PyFunction_EVENT_CREATE) function_gets_code(function, function->func_code);
-  if (event == PyFunction_EVENT_MODIFY_CODE) function_gets_code(function, value);
+  switch (event) {
+    case PyFunction_EVENT_CREATE: function_watcher(FunctionEvent::Made, function, function->func_code); break;
+    case PyFunction_EVENT_MODIFY_CODE: function_watcher(FunctionEvent::Changed, function, value); break;
+    case PyFunction_EVENT_DESTROY: function_watcher(FunctionEvent::Gone, function, function->func_code); break;
+    default: break;
+  }
   return 0;
 }
 
-/// Has every function told that is made from now on, or given other code. False if that cannot be had: the watchers of
-/// a process share eight numbers.
-inline bool watch_functions(FunctionGetsCode told) {
-  function_gets_code = told;
-  static const int watcher = PyFunction_AddWatcher(note_function);
-  if (watcher < 0) PyErr_Clear();
-  return watcher >= 0;
+/// Has the watcher told of every function that is made from now on, that is given other code, and that goes. False if
+/// that cannot be had: the watchers of a process share eight numbers.
+inline bool watch_functions(FunctionWatcher watcher) {
+  function_watcher = watcher;
+  static const int number = PyFunction_AddWatcher(note_function);
+  if (number < 0) PyErr_Clear();
+  return number >= 0;
 }
 
-/// Tells of all functions that there are.
-inline void visit_functions(FunctionGetsCode told) {
+/// Tells `watcher` of all functions that there are, and `gets` of the getters of all properties.
+inline void visit_functions(FunctionWatcher watcher, void (*gets)(PyFunctionObject* getter)) {
+  struct Visitor {
+    FunctionWatcher watcher;
+    void (*gets)(PyFunctionObject* getter);
+  } visitor{watcher, gets};
+  struct Property {  // the start of propertyobject of descrobject.c
+    PyObject_HEAD;
+    PyObject* getter;
+  };
   PyUnstable_GC_VisitObjects(
-      [](PyObject* object, void* visitor) {
-        auto* function = reinterpret_cast<PyFunctionObject*>(object);
-        if (PyFunction_Check(object)) reinterpret_cast<FunctionGetsCode>(visitor)(function, function->func_code);
+      [](PyObject* object, void* argument) {
+        const auto& told = *static_cast<Visitor*>(argument);
+        if (PyFunction_Check(object)) {
+          auto* function = reinterpret_cast<PyFunctionObject*>(object);
+          told.watcher(FunctionEvent::Found, function, function->func_code);
+        } else if (PyObject_TypeCheck(object, &PyProperty_Type)) {
+          PyObject* getter = reinterpret_cast<Property*>(object)->getter;
+          if (getter && PyFunction_Check(getter)) told.gets(reinterpret_cast<PyFunctionObject*>(getter));
+        }
         return 1;
       },
-      reinterpret_cast<void*>(told));
+      &visitor);
 }
 
+/// The function has no version from now on, by which specialised instructions know it.
 inline void set_vectorcall(PyFunctionObject* function, vectorcallfunc vectorcall) {
   PyFunction_SetVectorcall(function, vectorcall);
 }

@@ -116,14 +116,6 @@ class Matrix:
 
     __hash__ = None
 
-    @property
-    def doubled(self):
-        return self.x * 2
-
-    @doubled.setter
-    def doubled(self, value):
-        self.x = value / 2
-
     def method(self, y):
         return self.x - y
 
@@ -142,7 +134,6 @@ USES = {
     "bound method": functools.partial(MATRIX.method, 2.0),
     "class method": lambda: Matrix.of_class(X),
     "static method": lambda: Matrix.static(X),
-    "property": lambda: MATRIX.doubled,
     "operator": lambda: MATRIX + 1.0,
     "comparison": lambda: MATRIX == 1.0,
     "subscript": lambda: MATRIX[1],
@@ -161,12 +152,75 @@ def test_calls_of_every_kind(use):
     wanted = [call() for _ in range(50)][-1]  # the interpreter has specialised the call
     before = captured()
     with marked(Matrix):
-        for _ in range(5):
+        for _ in range(50):  # and would specialise it again
             same(wanted, call())
-        assert captured() >= before + 5
+        assert captured() >= before + 50
     after = captured()
     same(wanted, call())
     assert captured() == after
+
+
+class Halves:
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def doubled(self):
+        return self.x * 2
+
+    @doubled.setter
+    def doubled(self, value):
+        self.x = value / 2
+
+
+def test_properties():
+    """Some versions enter a getter without a look at what it is: for these the hook stays."""
+    halves = Halves(X)
+
+    def read():
+        return halves.doubled
+
+    for _ in range(50):
+        read()
+    before = captured()
+    with framejit.mark(Halves):
+        for _ in range(50):
+            same(X * 2, read())
+        assert captured() >= before + 50
+        halves.doubled = X
+        same(X / 2, halves.x)
+        assert captured() > before + 50
+    assert not _core.hook_installed()
+
+
+def test_new_functions_at_a_specialised_call():
+    """Functions of one code object have one version, by which specialised calls know them."""
+
+    def make():
+        return lambda x: x * 2 + 1
+
+    def call(function):
+        return function(X)
+
+    old = make()
+    for _ in range(50):
+        call(old)
+    before = framejit.stats()["frames_marked"]
+    with marked(old):
+        for i in range(1, 50):
+            same(X * 2 + 1, call(make()))
+            assert framejit.stats()["frames_marked"] == before + i
+        kept = make()
+        assert _core.hook_installed()  # it has not been called
+        call(kept)
+        kept = make()
+        del kept
+        for i in range(50):
+            call(old)
+        assert framejit.stats()["frames_marked"] == before + 100
+    kept = make()
+    same(X * 2 + 1, call(kept))
+    assert framejit.stats()["frames_marked"] == before + 100
 
 
 @pytest.mark.parametrize("call", ["f()", "f(1, 2, 3)", "f(1, z=2)", "f(*[1], **{'y': 2, 'x': 3})"])

@@ -5,10 +5,12 @@
 
 namespace framejit::capture::py {
 
-using FunctionGetsCode = void (*)(PyFunctionObject* function, PyObject* code);
+enum class FunctionEvent : uint8_t { Found, Made, Changed, Gone };
+using FunctionWatcher = void (*)(FunctionEvent event, PyFunctionObject* function, PyObject* code);
 
-inline bool watch_functions(FunctionGetsCode) { return false; }
-inline void visit_functions(FunctionGetsCode) {}
+inline constexpr bool kPropertiesSkipVectorcall = true;
+inline bool watch_functions(FunctionWatcher) { return false; }
+inline void visit_functions(FunctionWatcher, void (*)(PyFunctionObject* getter)) {}
 inline void set_vectorcall(PyFunctionObject*, vectorcallfunc) {}
 
 }  // namespace framejit::capture::py
