@@ -25,16 +25,24 @@ bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
 
 uint64_t mixed(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15u; }
 
+/// Of a value in a value: a list may be an item of its own.
+constexpr int kMostLevels = 8;
+
 /// A hash of what is known of a value's type.
 uint64_t type_hash(Value* v, const graph::Graph& graph) {
-  v = resolved(v);
-  if (!v) return 1;
-  uint64_t hash = mixed(2, static_cast<uint64_t>(v->kind));
-  if (v->is_array())
-    return mixed(hash, static_cast<uint64_t>(v->wrap()) << 32 | static_cast<uint64_t>(graph.type(v->id()).dtype) << 8 |
-                           static_cast<uint64_t>(graph.type(v->id()).rank()));
-  if (v->object) hash = mixed(hash, reinterpret_cast<uintptr_t>(Py_TYPE(v->object.get())));
-  return v->items.empty() ? hash : mixed(hash, type_hash(v->items[0], graph));
+  uint64_t hash = 2;
+  for (int level = 0; level < kMostLevels; ++level) {
+    v = resolved(v);
+    if (!v) return mixed(hash, 1);
+    hash = mixed(hash, static_cast<uint64_t>(v->kind));
+    if (v->is_array())
+      return mixed(hash, static_cast<uint64_t>(v->wrap()) << 32 | static_cast<uint64_t>(graph.type(v->id()).dtype) << 8 |
+                             static_cast<uint64_t>(graph.type(v->id()).rank()));
+    if (v->object) hash = mixed(hash, reinterpret_cast<uintptr_t>(Py_TYPE(v->object.get())));
+    if (v->items.empty()) break;
+    v = v->items[0];
+  }
+  return hash;
 }
 
 uint64_t type_hash(const SymbolicFrame& frame, const graph::Graph& graph) {
@@ -47,7 +55,7 @@ uint64_t type_hash(const SymbolicFrame& frame, const graph::Graph& graph) {
 }  // namespace
 
 /// A value of another session, of which this translation knows the type only.
-Typed LoopTranslator::imagined(Value* v) {
+Typed LoopTranslator::imagined(Value* v, int level) {
   v = resolved(v);
   Typed made;
   made.kind = Kind::Object;
@@ -58,13 +66,17 @@ Typed LoopTranslator::imagined(Value* v) {
     n.imm = static_cast<int64_t>(cfg.nodes.size());
     return at_entry(n);
   };
+  if (level == kMostLevels) {
+    made.value = session.values().constant(Py_Ellipsis);
+    return made;
+  }
   switch (v->kind) {
     case ValueKind::Null: made.kind = Kind::Null; return made;
     case ValueKind::Constant: return literal(*this, v->object.get());
     case ValueKind::Int: return of_int(unknown(cfg::Type::I64));
     case ValueKind::Tuple:
       made.kind = Kind::Tuple;
-      for (Value* item : v->items) made.items.push_back(imagined(item));
+      for (Value* item : v->items) made.items.push_back(imagined(item, level + 1));
       return made;
     case ValueKind::Array: {
       const graph::DType dtype = imagined_graph->type(v->id()).dtype;
@@ -92,7 +104,7 @@ Typed LoopTranslator::imagined(Value* v) {
     }
     case ValueKind::Iterator:
       if (v->as_iterator().over == Over::Sequence && !v->items.empty() && py::kIteratorSlots == 1) {
-        const Typed over = imagined(v->items[0]);
+        const Typed over = imagined(v->items[0], level + 1);
         if (over.kind != Kind::View && over.kind != Kind::List) break;
         made.kind = Kind::Iterator;
         made.ids.push_back(unknown(cfg::Type::I64));
@@ -108,7 +120,7 @@ Typed LoopTranslator::imagined(Value* v) {
         made.kind = Kind::List;
         made.ids.push_back(unknown(cfg::Type::I64));
         if (!v->items.empty()) {
-          const Typed first = imagined(v->items[0]);
+          const Typed first = imagined(v->items[0], level + 1);
           made.holds = first.kind == Kind::Float  ? "f"
                        : first.kind == Kind::Int  ? "i"
                        : first.kind == Kind::Bool ? "b"

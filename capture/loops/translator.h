@@ -85,7 +85,7 @@ class LoopTranslator : public LoopBuilder {
   /// False: it cannot be compiled at all, and `given_up_` says why.
   bool translate_all(LoopState start);
   bool goes_round() const;
-  Typed imagined(Value* v);
+  Typed imagined(Value* v, int level = 0);
   void translate(Given given);
   uint32_t level_of(uint32_t pc);
   void jump(uint32_t target);
