@@ -37,7 +37,7 @@ inline void visit_functions(FunctionWatcher watcher, void (*gets)(PyFunctionObje
     FunctionWatcher watcher;
     void (*gets)(PyFunctionObject* getter);
   } visitor{watcher, gets};
-  struct Property {  // the start of propertyobject of descrobject.c
+  struct Property {  // the start of CPython's propertyobject
     PyObject_HEAD;
     PyObject* getter;
   };

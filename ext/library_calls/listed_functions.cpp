@@ -72,11 +72,11 @@ bool is_library_function(PyObject* callable) {
   if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
   if (PyObject_TypeCheck(callable, &PyUFunc_Type)) return is_library_ufunc(reinterpret_cast<PyUFuncObject*>(callable));
   if (!reads_plainly(callable)) return false;
-  Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
-  Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
-  PyErr_Clear();
+  const Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
+  const Ref<> name = home ? Ref<>::steal(PyObject_GetAttrString(callable, "__name__")) : Ref<>();
   const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  if (!words || !home || !PyUnicode_Check(home.get())) return false;
+  if (!words) PyErr_Clear();
+  if (!words || !PyUnicode_Check(home.get())) return false;
   for (const Listed& row : listed()) {
     if (PyUnicode_CompareWithASCIIString(home.get(), row.module) != 0) continue;
     if (std::none_of(row.names.begin(), row.names.end(), [&](const char* n) { return std::string_view(n) == words; }))
