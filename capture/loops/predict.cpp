@@ -36,7 +36,8 @@ uint64_t type_hash(Value* v, const graph::Graph& graph) {
     if (!v) return mixed(hash, 1);
     hash = mixed(hash, static_cast<uint64_t>(v->kind));
     if (v->is_array())
-      return mixed(hash, static_cast<uint64_t>(v->wrap()) << 32 | static_cast<uint64_t>(graph.type(v->id()).dtype) << 8 |
+      return mixed(hash, static_cast<uint64_t>(v->wrap()) << 32 |
+                             static_cast<uint64_t>(graph.type(v->id()).dtype) << 8 |
                              static_cast<uint64_t>(graph.type(v->id()).rank()));
     if (v->object) hash = mixed(hash, reinterpret_cast<uintptr_t>(Py_TYPE(v->object.get())));
     if (v->items.empty()) break;
@@ -168,8 +169,7 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
   if (heads.empty()) {
     heads.assign(view.instrs().size(), kNoHead);
     for (const Instr& i : view.instrs())
-      if (may_end_round(i.op) && i.arg >= 0 &&
-          &i - view.instrs().data() >= i.arg)
+      if (may_end_round(i.op) && i.arg >= 0 && &i - view.instrs().data() >= i.arg)
         heads[static_cast<std::size_t>(i.arg)] = kUnasked;
   }
   int8_t& answer = heads[frame.pc];

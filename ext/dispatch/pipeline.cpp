@@ -130,8 +130,7 @@ capture::CaptureOutcome capture_at(CodeState& state, CompileSite& place, capture
     if (auto loop = capture::capture_loop(request)) {
       // The loop is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
       constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head
-      state.history.forget(state.name(), instr - std::min(instr, kIterable),
-                           state.view()->last_of_nest(instr));
+      state.history.forget(state.name(), instr - std::min(instr, kIterable), state.view()->last_of_nest(instr));
       outcome.region = std::move(*loop);
       return outcome;
     } else {
