@@ -279,7 +279,7 @@ void free_extra(void* extra) {
   if (state.marks.erase(mark.get())) refresh();
 }
 
-/// The mark in place of the code, or null.
+/// The mark that the code has in place, or null if it has none.
 Mark* mark_of(PyObject* code) {
   void* extra = py::extra_of(reinterpret_cast<PyCodeObject*>(code), state.extra_index);
   if (!extra || is_word(extra)) return nullptr;

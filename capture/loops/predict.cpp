@@ -25,7 +25,7 @@ bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
 
 uint64_t mixed(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15u; }
 
-/// Of a value in a value: a list may be an item of its own.
+/// How far into a value its items are looked at: a list may be an item of its own.
 constexpr int kMostLevels = 8;
 
 /// A hash of what is known of a value's type.
