@@ -16,7 +16,7 @@ void CodePosition::mark_call(std::size_t first) {
                        graph::may_set_flags(node.op, graph.type(node.inputs.back()).dtype);
     if (!flags) continue;
     node.calls = {graph.add_call({node.op, location_, origin()})};
-    // What is computed in another dtype than that of out= is cast by the ufunc itself.
+    // If the result has another dtype than out=, the ufunc itself casts it.
     for (std::size_t j = i + 1; j < graph.value_count(); ++j) {
       graph::Node& cast = graph.node(graph::ValueId{static_cast<uint32_t>(j)});
       if (cast.op == graph::Op::Cast && graph::index(cast.inputs[0]) == i) cast.calls = node.calls;

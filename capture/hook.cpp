@@ -380,7 +380,9 @@ void redirect_calls() {
   if (state.marks.empty() || !is_ready() || !py::watch_functions(redirect)) return;
   py::visit_functions(redirect, [](PyFunctionObject* getter) {
     Mark* mark = mark_of(getter->func_code);
-    if (mark && py::kPropertiesSkipVectorcall) mark->needs_hook = true;
+    if (!mark || !py::kPropertiesSkipVectorcall) return;
+    mark->needs_hook = true;
+    state.marks.insert(mark);  // it may have been redirected before there was a property
   });
   std::erase_if(state.marks, [](const Mark* mark) { return !mark->needs_hook; });
   refresh();

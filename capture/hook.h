@@ -40,8 +40,8 @@ void unmark_code(PyCodeObject* code);
 void redirect_calls();
 /// Does a call of the function run its code? C code may have put something else in its place.
 bool runs_its_code(const PyFunctionObject* function);
-/// Code of a generator, run in place of `marked`: what its frames call when they are resumed is within the reach of
-/// `id`. The hook stays installed while that mark is there.
+/// The code of a generator that runs instead of `marked`. When its frames are resumed, their calls are within the reach
+/// of the function `id`. The hook stays installed while that mark exists.
 void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id);
 /// Was stack reserved in this code object for its replacement?
 bool has_reserved_stack(PyCodeObject* code);

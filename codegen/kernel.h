@@ -121,7 +121,7 @@ struct ConvolutionCore {
   static constexpr int kDepthwise = kWeightGradient + kGradientRows * kGradientColumns;
   static constexpr int kParts = kDepthwise + 4 * kDepthwiseVectors;
 
-  /// Of an indirect_tile of one vector or two.
+  /// The most rows that an indirect_tile of one or two vectors can have.
   static int most_indirect_rows(const MatMulCore& core, int vectors) {
     return core.avx512 ? MatMulCore::kMostRows : vectors == 1 ? 12 : 6;
   }

@@ -1,4 +1,4 @@
-// What code by xbyak loads and stores the last vector of a row with, of which some lanes are idle.
+// Masked loads and stores for xbyak code: the last vector of a row uses only some of its lanes.
 #pragma once
 
 #include <cstddef>

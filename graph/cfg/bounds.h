@@ -13,8 +13,8 @@ namespace framejit::cfg {
 
 constexpr int64_t kMostOffset = int64_t{1} << 55;
 
-/// What a number is compared with: a value that the loop does not change, or none, and a constant. A value is one that
-/// is there (a leaf), or a sum or product of such.
+/// A bound of a number: the sum of a constant and, if there is one, a value that the loop does not change. That value
+/// is a node of the graph (a leaf), or a sum or product of such nodes.
 struct Bound {
   Id base = kNone;
   int64_t plus = 0;

@@ -388,7 +388,7 @@ class Version {
 
   // The change.
 
-  /// What was made since goes to the end of a block.
+  /// Appends the nodes that were made since the last call to the end of a block.
   void place_made(uint32_t b) {
     std::vector<Id>& nodes = cfg_.blocks[b].nodes;
     const std::vector<Id> made = bounds_.take_nodes();

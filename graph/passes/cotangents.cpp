@@ -133,7 +133,7 @@ std::optional<E> Cotangents::reordered(ValueId of, ValueId view, E value) {
 void Cotangents::add(ValueId v, ValueId value) {
   const ValueId of = base(v);
   if (v == of) return add_whole(of, value);
-  // What the view repeats is summed.
+  // If the view repeats an element, its cotangents are summed.
   E c = math_.of(value);
   const Type shown = graph_.type(v);
   std::vector<int64_t> repeated;

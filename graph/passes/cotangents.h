@@ -42,7 +42,7 @@ class Cotangents {
   void write(ValueId dst, ValueId value);
   /// The base's cotangent as memory to write into.
   ValueId memory_of(ValueId of);
-  /// What of its base a view shows, of memory that is laid out as the base.
+  /// The part of `memory`, which has the layout of the base, that lies where the view lies in its base.
   ValueId part(ValueId memory, ValueId of, ValueId view);
   void add_whole(ValueId of, ValueId value);
   /// Axes of a view that show each element of the base once, in another order, with axes of length 1 more or less: the

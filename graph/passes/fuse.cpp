@@ -41,7 +41,7 @@ struct OpenGroup {
   std::unordered_set<uint32_t> operands;          // values that it loads, and those that it stores or may have to
 };
 
-/// What is known of a value.
+/// How fusion sees a value: the group that computes it, and who uses it.
 struct Value {
   int32_t group = kNone;  // that computes it
   int32_t ready = 0;      // of a free value: the first group that may compute it
@@ -53,7 +53,7 @@ struct Value {
   bool written = false;   // its bytes, since it was computed
 };
 
-/// What is known of the bytes of a root.
+/// How fusion sees the memory of a root: the groups that write and read it.
 struct Root {
   int32_t last_write = kNone;  // group of the last write, or of the node that fills fresh memory with an address
   int32_t last_read = kNone;   // the last group that loads from it
@@ -69,7 +69,7 @@ const Dims& shape_of(const Graph& graph, const Node& n) {
   return def(n.op).cls == OpClass::Reduction ? graph.type(n.inputs[0]).shape : n.type.shape;
 }
 
-/// One pass over memory in place of two saves little where they share nothing.
+/// If two groups share no operands, one pass over memory instead of two saves little.
 bool accepts_unrelated(const Node& n, const OpenGroup& g) {
   return def(n.op).cls != OpClass::Reduction && g.reduction == kNoValue && g.group.nodes.size() < kMaxUnrelated;
 }
