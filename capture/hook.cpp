@@ -37,6 +37,7 @@ struct HookState {
   Py_ssize_t extra_index = -1;
   std::unordered_set<Mark*> marks;             // in place, and in need of the hook
   std::unordered_set<PyFunctionObject*> made;  // since calls are redirected, of marked code, and not called yet
+  bool has_new_marks = false;                  // since the last redirect_calls()
   int reaching = 0;                            // threads in scopes that want the hook
   int awaiting = 0;                            // calls of redirected functions whose frames have not come yet
   Discover discover = nullptr;
@@ -349,6 +350,7 @@ bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor
     return false;
   }
   if (by_hook) state.marks.insert(mark.get());
+  if (!reached) state.has_new_marks = true;
   mark.release();
   if (!reserved) py::reserve_stack(code, SplicedCode::kExtraStack);
   if (py::kConstructorsSkipHook && is_constructor(code)) enter_through_hook(code);
@@ -377,7 +379,8 @@ void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id) {
 }
 
 void redirect_calls() {
-  if (state.marks.empty() || !is_ready() || !py::watch_functions(redirect)) return;
+  if (!state.has_new_marks || !is_ready() || !py::watch_functions(redirect)) return;
+  state.has_new_marks = false;
   py::visit_functions(redirect, [](PyFunctionObject* getter) {
     Mark* mark = mark_of(getter->func_code);
     if (!mark || !py::kPropertiesSkipVectorcall) return;
