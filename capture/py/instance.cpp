@@ -10,14 +10,17 @@ namespace framejit::capture {
 namespace {
 
 // Inline attributes stand in the order of the type's shared keys.
-PyObject* inline_attr(PyTypeObject* type, PyDictValues* values, PyObject* name) {
+PyObject* inline_attr(PyTypeObject* type, PyDictValues* values, PyObject* name, Py_ssize_t& position) {
   PyDictKeysObject* keys = reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys;
   if (!keys || keys->dk_kind != DICT_KEYS_SPLIT) return nullptr;
   const PyDictUnicodeEntry* entries = DK_UNICODE_ENTRIES(keys);
+  if (position < keys->dk_nentries && entries[position].me_key == name) return values->values[position];
   for (Py_ssize_t i = 0; i < keys->dk_nentries; ++i) {
     PyObject* key = entries[i].me_key;
-    if (key && (key == name || (PyUnicode_CheckExact(key) && PyUnicode_Compare(key, name) == 0)))
+    if (key && (key == name || (PyUnicode_CheckExact(key) && PyUnicode_Compare(key, name) == 0))) {
+      position = i;
       return values->values[i];
+    }
   }
   return nullptr;
 }
@@ -25,8 +28,13 @@ PyObject* inline_attr(PyTypeObject* type, PyDictValues* values, PyObject* name) 
 }  // namespace
 
 PyObject* instance_attr(PyObject* object, PyObject* name) {
+  Py_ssize_t position = 0;
+  return instance_attr(object, name, position);
+}
+
+PyObject* instance_attr(PyObject* object, PyObject* name, Py_ssize_t& position) {
   const py::Attributes held = py::attributes_of(object);
-  if (held.values) return inline_attr(Py_TYPE(object), held.values, name);
+  if (held.values) return inline_attr(Py_TYPE(object), held.values, name, position);
   PyObject* dict = held.dict;
   if (!dict || !PyDict_Check(dict)) return nullptr;
   PyObject* found = PyDict_GetItemWithError(dict, name);

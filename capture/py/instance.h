@@ -8,6 +8,8 @@ namespace framejit::capture {
 /// What the instance's own dict holds under an exact str (borrowed), or null. Does not make the dict of an instance
 /// that keeps its attributes inline, which would slow the object down from then on.
 PyObject* instance_attr(PyObject* object, PyObject* name);
+/// The same. Instances of a class mostly have an attribute at the same position: looked at first, and set.
+PyObject* instance_attr(PyObject* object, PyObject* name, Py_ssize_t& position);
 /// Does nobody else hold the dict of the instance's attributes? Otherwise another object may have the same attributes.
 bool has_own_dict(PyObject* object);
 /// A method of a builtin container or str, bound in C (append = list.append of a list): the descriptor of its class,

@@ -195,7 +195,11 @@ int GuardProgram::run(Matched& m) const noexcept {
         break;
       }
       case GuardOp::FetchClosure: ok = (m.slots[i->out] = fetch_closure(object(m, i->a), i->number)) != nullptr; break;
-      case GuardOp::FetchAttr: ok = (m.slots[i->out] = fetch_attribute(object(m, i->a), i->key)) != nullptr; break;
+      case GuardOp::FetchAttr: {
+        KnownAttribute& known = impl_->attributes[static_cast<std::size_t>(i->number)];
+        ok = (m.slots[i->out] = fetch_attribute(object(m, i->a), i->key, known)) != nullptr;
+        break;
+      }
       case GuardOp::FetchKey: ok = (m.slots[i->out] = fetch_item(object(m, i->a), i->key)) != nullptr; break;
       case GuardOp::FetchIndex: ok = (m.slots[i->out] = fetch_index(object(m, i->a), i->number)) != nullptr; break;
       case GuardOp::FetchDefault: ok = (m.slots[i->out] = fetch_default(object(m, i->a), i->number)) != nullptr; break;

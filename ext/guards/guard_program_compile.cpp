@@ -190,6 +190,10 @@ class GuardCompiler {
     else if (op == GuardOp::FetchClosure || op == GuardOp::FetchDefault || op == GuardOp::FetchKeywordDefault)
       instr.a = {GuardOperand::Function, 0};
     else fail("source " + source.str() + " has no base");
+    if (op == GuardOp::FetchAttr) {
+      instr.number = static_cast<int64_t>(impl_.attributes.size());
+      impl_.attributes.emplace_back();
+    }
     instr.out = new_slot();
     emit(instr);
     return {GuardOperand::Slot, instr.out};

@@ -92,6 +92,33 @@ PyObject* fetch_attribute(PyObject* base, PyObject* key) {
   return value ? value : found;
 }
 
+namespace {
+
+/// Notes what the type of `base` has under `key`, where attributes of the instance come first.
+void note(PyObject* base, PyObject* key, KnownAttribute& known) {
+  PyTypeObject* type = Py_TYPE(base);
+  known.type = nullptr;
+  if (PyType_Check(base) || PyFunction_Check(base)) return;
+  PyObject* found = _PyType_Lookup(type, key);
+  if (type->tp_version_tag == 0 || (found && Py_TYPE(found)->tp_descr_set)) return;
+  known.type = type;
+  known.version = type->tp_version_tag;
+  known.of_type = found;
+}
+
+}  // namespace
+
+PyObject* fetch_attribute(PyObject* base, PyObject* key, KnownAttribute& known) {
+  if (!base) return nullptr;
+  PyTypeObject* type = Py_TYPE(base);
+  if (type != known.type || type->tp_version_tag != known.version) [[unlikely]] {
+    note(base, key, known);
+    return fetch_attribute(base, key);
+  }
+  PyObject* value = capture::instance_attr(base, key, known.position);
+  return value ? value : known.of_type;
+}
+
 PyObject* fetch_item(PyObject* dict, PyObject* key) {
   // Module dicts and the like are exact; a subclass may define __missing__.
   if (!dict || !capture::is_known_dict(dict)) return nullptr;

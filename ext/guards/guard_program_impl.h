@@ -82,11 +82,19 @@ struct DictGroup {
   std::vector<uint32_t> wanted;  // items with a slot
 };
 
+/// What is known of one attribute of the instances of a type, until the type changes.
+struct KnownAttribute {
+  PyTypeObject* type = nullptr;
+  unsigned version = 0;         // of the type
+  PyObject* of_type = nullptr;  // what instances without one of their own have; borrowed, may be null
+  Py_ssize_t position = 0;      // among the attributes of an instance, the last time
+};
+
 enum class GuardOp : uint8_t {
   FetchGroup,  // number: group
   FetchCell,
   FetchClosure,
-  FetchAttr,
+  FetchAttr,  // number: known attribute
   FetchKey,
   FetchIndex,
   FetchDefault,
@@ -141,6 +149,7 @@ struct GuardProgram::Impl {
   std::vector<RelationTest> relations;
   std::vector<ApartTest> apart;
   mutable std::vector<DictGroup> groups;
+  mutable std::vector<KnownAttribute> attributes;
   capture::SourceMap<GuardOperand> sources;
   const unsigned long long* registrations = nullptr;
   std::span<const capture::Guard> guards;  // the caller's
@@ -149,6 +158,8 @@ struct GuardProgram::Impl {
 // Fetches. Borrowed results that live as long as their holder is not changed; null where there is none. No user code
 // runs and no exception is left.
 PyObject* fetch_attribute(PyObject* base, PyObject* key);
+/// The same, by what is known of the attribute where that holds for `base`, and noted otherwise.
+PyObject* fetch_attribute(PyObject* base, PyObject* key, KnownAttribute& known);
 PyObject* fetch_item(PyObject* dict, PyObject* key);
 PyObject* fetch_index(PyObject* sequence, int64_t index);
 PyObject* fetch_closure(PyObject* function, int64_t index);
