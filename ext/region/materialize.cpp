@@ -89,21 +89,21 @@ bool in_64_bits(Make make) {
 
 }  // namespace
 
-bool Materializer::prepare(Workspace& w) const {
-  return in_64_bits([&] { return make_early(w); });
-}
-
-bool Materializer::make_late(Workspace& w) const {
-  return in_64_bits([&] { return (!plan_.measures || make_measured(w)) && (plan_.late.empty() || run_late(w)); });
-}
-
-bool Materializer::make_early(Workspace& w) const {
+inline bool Materializer::make_early(Workspace& w) const {
   if (!plan_.first.empty() && !run(w, plan_.first)) return false;
   for (std::size_t k = 0; k < root_count_; ++k)
     if (!allocate_root(w, k)) return false;
   if (!plan_.early_collects) return run(w, plan_.early);
   const NoCollection none(true);
   return run(w, plan_.early);
+}
+
+bool Materializer::prepare(Workspace& w) const {
+  return in_64_bits([&] { return make_early(w); });
+}
+
+bool Materializer::make_late(Workspace& w) const {
+  return in_64_bits([&] { return (!plan_.measures || make_measured(w)) && (plan_.late.empty() || run_late(w)); });
 }
 
 bool Materializer::run_late(Workspace& w) const {

@@ -73,8 +73,8 @@ const runtime::Plan* PlanRunner::undoable() {
   return undoable_->plan.get();
 }
 
-bool PlanRunner::warn(const std::vector<unsigned>& unsaid) const {
-  return unsaid.empty() || warn_of_flags(*region_.graph, region_.origins, plan().program().flag_slots, unsaid);
+bool PlanRunner::warn_of(const std::vector<unsigned>& unsaid) const {
+  return warn_of_flags(*region_.graph, region_.origins, plan().program().flag_slots, unsaid);
 }
 
 std::optional<WarningRules> PlanRunner::rules_of_run(const Run& of, const RunConditions& conditions) const {

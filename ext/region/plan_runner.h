@@ -33,7 +33,7 @@ class PlanRunner {
   /// Runs the plan in memory that is prepared: Done, or else Declined or OtherWay, and nothing happened.
   Outcome run(Run& of, const RunConditions& conditions);
   /// Gives the warnings of a run that is done. False: an exception is set.
-  bool warn(const std::vector<unsigned>& unsaid) const;
+  bool warn(const std::vector<unsigned>& unsaid) const { return unsaid.empty() || warn_of(unsaid); }
   /// Are NumPy's and SciPy's settings those that the plan was compiled for?
   bool fits_settings() const { return !(order_matters_ || asks_scipy_) || has_plain_settings(); }
 
@@ -50,6 +50,7 @@ class PlanRunner {
   /// May the plan with flags per call run, whose warnings come last?
   std::optional<WarningRules> rules_of_run(const Run& of, const RunConditions& conditions) const;
   const runtime::Plan* undoable();
+  bool warn_of(const std::vector<unsigned>& unsaid) const;
   bool has_plain_settings() const;
   Outcome after_flags(runtime::Undo* undo);
   Outcome given_up(const char* why);

@@ -5,9 +5,7 @@
 
 namespace framejit::ext::region {
 
-bool RunPolicy::rests(bool varies) {
-  if (!is_demoted()) [[likely]]
-    return false;
+bool RunPolicy::rests_demoted(bool varies) {
   // It may be faster for other sizes.
   if (unprofitable_ == kSlower && varies) return comparison_.losses() > kManyLosses && ++rest_ % kLookEvery != 0;
   return unprofitable_ || ++rest_ % kRetryEvery != 0;

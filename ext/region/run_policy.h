@@ -31,7 +31,7 @@ class RunPolicy {
   double least_bytecode() const { return least_bytecode_; }
 
   /// Is this run the bytecode's because of what earlier ones came to? `varies`: in its sizes.
-  bool rests(bool varies);
+  bool rests(bool varies) { return is_demoted() && rests_demoted(varies); }
   bool is_comparing() const { return comparison_.is_on(hits_); }
   /// See EntryComparison.
   bool takes_turn(int size_class) { return comparison_.takes_turn(hits_, size_class, least_bytecode_); }
@@ -65,6 +65,7 @@ class RunPolicy {
   static constexpr int kLookEvery = 16;   // one in so many is looked at
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
+  bool rests_demoted(bool varies);
   bool is_demoted() const { return streak_ >= kDemoteAfter; }
 
   // What each run looks at comes first.
