@@ -2,6 +2,7 @@
 #include "ext/guards/guard_program.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "capture/py/instance.h"
@@ -63,24 +64,46 @@ bool mro_is(PyObject* type, const capture::Source& source) {
                     [](const capture::HeldRef& part, const PyObject* cls) { return part.get() == cls; });
 }
 
+/// Of so few each is compared with each, which takes less than a sort.
+constexpr std::size_t kFew = 4;
+
 bool are_distinct(const ApartTest& test) {
   std::vector<PyObject*>& objects = test.objects;
+  if (objects.size() <= kFew) {
+    for (std::size_t i = 0; i < test.count; ++i)
+      for (std::size_t j = i + 1; j < objects.size(); ++j)
+        if (objects[i] == objects[j]) return false;
+    return true;
+  }
   const auto rest = objects.begin() + static_cast<std::ptrdiff_t>(test.count);
   std::sort(objects.begin(), rest);
   return std::adjacent_find(objects.begin(), rest) == rest &&
          std::none_of(rest, objects.end(), [&](PyObject* o) { return std::binary_search(objects.begin(), rest, o); });
 }
 
+ApartTest::Range range_of(const ApartTest& test, std::size_t i) {
+  PyObject* array = test.objects[i];  // their Array guards were tested: they are ndarrays or Tensors
+  ApartTest::Range range{0, 0, i < test.count};
+  memory_bounds(arrays::as_ndarray(arrays::is_tensor(array) ? arrays::tensor_array(array) : array), range.low,
+                range.high);
+  return range;
+}
+
 bool are_disjoint(const ApartTest& test) {
+  const std::size_t count = test.objects.size();
+  if (count <= kFew) {
+    std::array<ApartTest::Range, kFew> few;
+    for (std::size_t i = 0; i < count; ++i) {
+      few[i] = range_of(test, i);
+      for (std::size_t j = 0; j < std::min(i, test.count); ++j)
+        if (std::max(few[i].low, few[j].low) < std::min(few[i].high, few[j].high)) return false;
+    }
+    return true;
+  }
   std::vector<ApartTest::Range>& ranges = test.ranges;
   ranges.clear();
-  for (std::size_t i = 0; i < test.objects.size(); ++i) {
-    PyObject* array = test.objects[i];  // their Array guards were tested: they are ndarrays or Tensors
-    ApartTest::Range range{0, 0, i < test.count};
-    memory_bounds(arrays::as_ndarray(arrays::is_tensor(array) ? arrays::tensor_array(array) : array), range.low,
-                  range.high);
-    if (range.low < range.high) ranges.push_back(range);
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    if (const ApartTest::Range range = range_of(test, i); range.low < range.high) ranges.push_back(range);
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
   uintptr_t end = 0, end_of_first = 0;  // of all so far, and of the first `count` among them
   for (const ApartTest::Range& range : ranges) {
