@@ -147,6 +147,7 @@ def test_what_is_kept_is_compared_again_later(clock):
     assert clock.read["bytecode"] > once and captured(marked, (X,)) == 0
 
 
+@pytest.mark.not_sanitized(reason="its thousands of runs take a minute there")
 def test_sizes_are_told_apart(clock):
     """An entry of all sizes may lose for few elements and win for many."""
     marked, few, many = fj.jit(affine, dynamic=True), np.ones(4), np.ones(1 << 20)
