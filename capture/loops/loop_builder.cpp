@@ -70,10 +70,14 @@ cfg::Id LoopBuilder::integer(int64_t value) {
 }
 
 cfg::Id LoopBuilder::number(double value) {
-  cfg::Node n;
-  n.type = cfg::Type::F64;
-  n.imm = std::bit_cast<int64_t>(value);
-  return at_entry(n);
+  const auto [at, first] = numbers_.emplace(std::bit_cast<int64_t>(value), cfg::kNone);
+  if (first) {
+    cfg::Node n;
+    n.type = cfg::Type::F64;
+    n.imm = at->first;
+    at->second = at_entry(n);
+  }
+  return at->second;
 }
 
 cfg::Id LoopBuilder::call(const cfg::Function& function, cfg::Id a, cfg::Id b) {
@@ -209,6 +213,7 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
       o.index = static_cast<uint32_t>(v.object);
       for (const Typed& part : v.items) o.parts.push_back(object_of(exit, values, made, part));
       break;
+    case Kind::Dead: o.kind = Made::Tagged; break;
     case Kind::Tuple:
       o.kind = Made::Tuple;
       for (const Typed& item : v.items) o.parts.push_back(object_of(exit, values, made, item));

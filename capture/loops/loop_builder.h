@@ -118,7 +118,7 @@ class LoopBuilder {
  private:
   uint32_t object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v);
 
-  std::unordered_map<int64_t, cfg::Id> integers_;
+  std::unordered_map<int64_t, cfg::Id> integers_, numbers_;  // constants, the latter by their bits
   std::map<std::pair<int, int64_t>, cfg::Id> inputs_;
   int checkpoints_ = 0;
 };

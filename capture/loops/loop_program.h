@@ -41,6 +41,7 @@ struct LoopObject {
     Enumerate,      // over part 1, from the value of part 0 on
     Zip,            // of its parts
     Parts,          // an enumerate or zip object, `index` of LoopProgram::fetched, with its parts advanced
+    Tagged,         // a number: one of LoopTag, its value if it is an integer, and if it is a float
   } kind = Kind::Null;
   HeldRef object;
   uint32_t index = 0;
@@ -48,6 +49,11 @@ struct LoopObject {
   uint32_t value = 0;  // the first of its values
   int rank = 0;
   std::vector<uint32_t> parts;
+};
+
+/// What the number of a dead variable is. Scalars of NumPy: kScalar with the dtype added.
+struct LoopTag {
+  static constexpr int64_t kAsBefore = 0, kInt = 1, kBool = 2, kFloat = 3, kScalar = 4;
 };
 
 struct LoopExit {

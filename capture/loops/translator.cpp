@@ -141,17 +141,69 @@ void for_each_part(Typed& v, F&& f) {
 
 }  // namespace
 
-/// How many loops of the outermost frame an instruction is in.
-uint32_t LoopTranslator::level_of(uint32_t pc) {
+/// The first and last instructions of the loops of the outermost frame.
+const std::vector<std::pair<uint32_t, uint32_t>>& LoopTranslator::loops() {
   const CodeView& view = *request.view;
   if (loops_.empty())
     for (uint32_t i = head; i <= last; ++i)
       if (view.is_loop_head(i)) loops_.emplace_back(i, view.last_of_nest(i));
-  return static_cast<uint32_t>(std::count_if(loops_.begin(), loops_.end(),
+  return loops_;
+}
+
+/// How many loops of the outermost frame an instruction is in.
+uint32_t LoopTranslator::level_of(uint32_t pc) {
+  return static_cast<uint32_t>(std::count_if(loops().begin(), loops().end(),
                                              [&](const auto& loop) { return loop.first <= pc && pc <= loop.second; }));
 }
 
+bool LoopTranslator::has_tags(uint32_t pc) {
+  if (recursion.is_recursion || !in_nest(pc) || !request.view->is_loop_head(pc)) return false;
+  const uint32_t end = request.view->last_of_nest(pc);
+  return std::any_of(loops().begin(), loops().end(),
+                     [&](const auto& loop) { return loop.first > pc && loop.first <= end; });
+}
+
+bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
+  if (!dead_) dead_.emplace(*request.view, head, last);
+  return dead_->is_dead(pc, local);
+}
+
+void LoopTranslator::tag_dead(LoopState& to) {
+  LoopFrame& f = to.frames.front();
+  std::map<int64_t, int> holders;  // by identity
+  const auto count = [&](Typed& part) { holders[part.origin] += part.origin != 0; };
+  for (Typed& v : f.locals) for_each_part(v, count);
+  for (Typed& v : f.stack) for_each_part(v, count);
+  for (auto& [key, attribute] : to.attributes) for_each_part(attribute.value, count);
+  for (std::size_t k = 0; k < f.locals.size(); ++k) {
+    Typed& v = f.locals[k];
+    if (!is_dead_at(f.pc, k) || (v.origin != 0 && holders[v.origin] > 1)) continue;
+    Typed dead;
+    dead.kind = Kind::Dead;
+    const auto tagged = [&](int64_t tag) {
+      const bool is_float = !v.ids.empty() && type_of(v.ids[0]) == cfg::Type::F64;
+      const cfg::Id none = integer(0), value = v.ids.empty() ? none : v.ids[0];
+      dead.ids = {integer(tag), is_float ? none : value, is_float ? value : number(0.0)};
+      v = std::move(dead);
+    };
+    switch (v.kind) {
+      case Kind::Unbound: tagged(LoopTag::kAsBefore); break;
+      case Kind::Object:
+        if (v.slot == static_cast<int>(k)) tagged(LoopTag::kAsBefore);
+        break;
+      case Kind::Int: tagged(LoopTag::kInt); break;
+      case Kind::Bool: tagged(LoopTag::kBool); break;
+      case Kind::Float: tagged(LoopTag::kFloat); break;
+      case Kind::Scalar:
+        if (type_of(v.ids[0]) != cfg::Type::F32) tagged(LoopTag::kScalar + static_cast<int64_t>(v.dtype));
+        break;
+      default: break;
+    }
+  }
+}
+
 cfg::Edge LoopTranslator::edge_to(LoopState to) {
+  if (to.frames.size() == 1 && has_tags(to.frames.front().pc)) tag_dead(to);
   LoopFrame& f = to.frames.back();
   const auto makes = [&](const std::vector<Typed>& all) {
     return std::all_of(all.begin(), all.end(), [&](const Typed& v) { return can_make(v); });
@@ -344,7 +396,7 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::LoadFast:
     case Opcode::LoadFastCheck: {
       const Typed& v = f.locals[static_cast<std::size_t>(i.arg)];
-      if (v.kind == Kind::Unbound) throw NotCompiled{"a variable that is not bound"};
+      if (v.kind == Kind::Unbound || v.kind == Kind::Dead) throw NotCompiled{"a variable that is not bound"};
       if (v.kind == Kind::Object && v.slot >= 0 && v.value->kind == ValueKind::Lazy)
         guard(executor, GuardKind::Bound, v.value->source);
       push(v);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "capture/executor.h"
+#include "capture/loops/dead_locals.h"
 #include "capture/loops/loop_builder.h"
 #include "capture/loops/prediction.h"
 #include "capture/loops/recursion.h"
@@ -44,6 +45,11 @@ class LoopTranslator : public LoopBuilder {
   void push(Typed v);
   /// Gives the value an identity, if it can have one.
   void name(Typed& v);
+  /// Is the instruction the head of a loop with loops inside? There the types of dead numbers become values. Otherwise
+  /// each variable of the inner loops would double the versions, because it is not set in the first round. An innermost
+  /// loop keeps its types: another version of it costs little, and its rounds carry no tags.
+  bool has_tags(uint32_t pc);
+  bool is_dead_at(uint32_t pc, std::size_t local);
   /// To the block for a state, which is made if there is none yet.
   cfg::Edge edge_to(LoopState to);
 
@@ -87,12 +93,15 @@ class LoopTranslator : public LoopBuilder {
   bool goes_round() const;
   Typed imagined(Value* v, int level = 0);
   void translate(Given given);
+  const std::vector<std::pair<uint32_t, uint32_t>>& loops();
+  void tag_dead(LoopState& to);
   uint32_t level_of(uint32_t pc);
   void jump(uint32_t target);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
   void step(const Instr& i);
 
   std::vector<std::pair<uint32_t, uint32_t>> loops_;  // the first and last instruction of each
+  std::optional<DeadLocals> dead_;                    // once it is asked for
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;
   std::map<uint32_t, int> versions_;  // by instruction of the outermost frame

@@ -28,7 +28,8 @@ struct Typed {
     Tuple,
     List,
     Iterator,
-    Joint
+    Joint,
+    Dead
   };
   Kind kind = Kind::Unbound;
   Value* value = nullptr;        // Object: what it is
@@ -39,7 +40,7 @@ struct Typed {
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched
-  std::vector<cfg::Id> ids;      // its values: see LoopObject
+  std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead: those of LoopObject::Kind::Tagged
   std::vector<Typed> items;      // Tuple. Iterator: what it goes over; none: it counts. Joint: iterators
   int object = -1;               // iterators that were there at the entry: place in LoopProgram::fetched
   std::string holds;  // List: what its items are: f, i, b, or l and what the items of these are; "": not known

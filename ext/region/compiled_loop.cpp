@@ -149,6 +149,7 @@ Ref<> CompiledLoop::object(const LoopExit& exit, uint32_t index, const int64_t* 
 Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
                                std::vector<Ref<>>& made) const {
   using Kind = LoopObject::Kind;
+  using Tag = capture::LoopTag;
   const LoopObject& o = exit.objects[index];
   const int64_t* v = values + o.value;
   switch (o.kind) {
@@ -220,6 +221,17 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
       }
       return parts ? Ref<>::steal(PyObject_CallObject(reinterpret_cast<PyObject*>(&PyZip_Type), parts.get())) : Ref<>();
     }
+    case Kind::Tagged:
+      switch (v[0]) {
+        case Tag::kInt: return Ref<>::steal(PyLong_FromLongLong(v[1]));
+        case Tag::kBool: return Ref<>::share(v[1] ? Py_True : Py_False);
+        case Tag::kFloat: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[2])));
+        default: {
+          const auto dtype = static_cast<graph::DType>(v[0] - Tag::kScalar);
+          const int64_t* value = dtype == graph::DType::F64 ? v + 2 : v + 1;
+          return Ref<>::steal(PyArray_Scalar(const_cast<int64_t*>(value), descr_of(dtype), nullptr));
+        }
+      }
     case Kind::Tuple: {
       Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(o.parts.size())));
       for (std::size_t k = 0; tuple && k < o.parts.size(); ++k) {
@@ -284,7 +296,11 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     }
     return Py_XNewRef(o.get());
   };
-  for (const auto& [slot, index] : exit.locals) update.locals.push_back({slot, make(index)});
+  for (const auto& [slot, index] : exit.locals) {
+    const LoopObject& o = exit.objects[index];
+    if (o.kind == LoopObject::Kind::Tagged && values[o.value] == capture::LoopTag::kAsBefore) continue;
+    update.locals.push_back({slot, make(index)});
+  }
   for (std::size_t i = 0; i < exit.stack.size(); ++i) {
     if (static_cast<int>(i) >= exit.kept) {
       update.stack.push_back(make(exit.stack[i]));

@@ -1,0 +1,188 @@
+"""Variables that an outer loop sets anew in each round: one version of its code, and the interpreter's values where it is left."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import framejit as fj
+
+pytestmark = pytest.mark.capture
+
+
+def last_frame_locals(function, *args):
+    """The locals of the function where it raises, or what it returns."""
+    try:
+        return function(*args)
+    except Exception as error:
+        frame = error.__traceback__
+        while frame.tb_next is not None:
+            frame = frame.tb_next
+        return type(error), str(error), frame.tb_lineno, frame.tb_frame.f_locals
+
+
+def described(outcome):
+    if isinstance(outcome, dict):
+        return {name: described(value) for name, value in outcome.items()}
+    if isinstance(outcome, tuple):
+        return tuple(map(described, outcome))
+    return type(outcome), repr(outcome)
+
+
+def check(function, *argument_lists, calls=3):
+    marked = fj.jit(function)
+    for args in argument_lists * calls:
+        assert described(last_frame_locals(marked, *args)) == described(last_frame_locals(function, *args)), args
+    return marked
+
+
+def loops(marked):
+    return [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
+
+
+def kinds(x, n, stop, before=None):
+    whole = real = flag = scalar = short = index = pair = number = before
+    for i in range(n):
+        if i == stop:
+            i // (i - stop)
+        for j in range(i % 3):
+            whole = i * j
+            real = i * 0.5 + j
+            flag = i > j
+            scalar = x[j] * 2.0
+            short = x[j] > real
+            index = len(x) - j
+            pair = (i, j)
+            number = complex(i, j)
+    return whole, real, flag, scalar, short, index, pair, number
+
+
+@pytest.mark.parametrize("before", [None, 7, 2.5, "text", [1], True, np.float64(3.0), np.arange(3)], ids=repr)
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1", "?"])
+def test_each_kind_of_value(before, dtype):
+    x = np.ones(40, dtype)
+    cases = [(x, 40, stop, before) for stop in (-1, 0, 1, 2, 3, 4, 5, 36)]
+    marked = check(kinds, *cases)
+    assert loops(marked)
+
+
+def test_what_was_there_before_stays_the_same_object():
+    def last(n, inner, held):
+        for i in range(n):
+            for _ in range(inner):
+                held = i
+        return held
+
+    held = object()
+    marked = fj.jit(last)
+    for _ in range(4):
+        assert marked(50, 0, held) is held
+        assert marked(50, 3, held) == 49
+    assert loops(marked)
+
+
+def test_variables_that_are_one_object():
+    def nearest(x, n):
+        best = least = -1.0
+        for i in range(n):
+            for j in range(3):
+                best = x[i] + j
+                least = best
+        return best is least, best, least
+
+    marked = check(nearest, (np.arange(50.0), 50))
+    assert loops(marked)
+
+
+def test_what_is_read_before_it_is_set():
+    def sometimes(n, first):
+        for i in range(n):
+            if i >= first:
+                total += i  # noqa: F821
+            for j in range(2):
+                total = i + j
+        return total
+
+    marked = check(sometimes, (60, 1), (60, 0), (60, 3))
+    assert loops(marked)
+
+
+def test_while_loops_and_breaks():
+    def search(n, x):
+        i = 0
+        while i < n:
+            j = 0
+            while True:
+                found = x[j] > i * 0.5
+                if found:
+                    where = j
+                    break
+                j += 1
+            i += 1
+        return i, j, found, where
+
+    marked = check(search, (50, np.arange(60.0)), (70, np.arange(20.0)))
+    assert loops(marked)
+
+
+def many_locals():
+    names = [f"v{k}" for k in range(80)]
+    lines = ["def many(n):", "    for i in range(n):", "        for j in range(i % 2):"]
+    lines += [f"            {name} = i + j + {k}" for k, name in enumerate(names)]
+    lines += [f"    return {', '.join(names)}"]
+    scope = {}
+    exec("\n".join(lines), scope)
+    return scope["many"]
+
+
+def test_more_variables_than_have_a_bit():
+    check(many_locals(), (60,), (1,), (0,))
+
+
+def test_versions_of_a_deep_nest():
+    """The variables of the inner loops do not double the versions of the loops around."""
+
+    def deep(n):
+        for i in range(n):
+            for j in range(n):
+                s = 0.0
+                for k in range(n):
+                    t = i + j
+                    for m in range(n):
+                        u = k + m
+                        s += math.sqrt(t + u)
+        return s, t, u, i, j, k, m
+
+    (entry,) = loops(check(deep, (6,), (7,)))
+    # Each of the three outer loops would have a version for the round in which the variables inside are not set.
+    assert entry["graph"].count("\nblock") < 35, entry["graph"]
+
+
+def test_gauss_elimination_is_one_loop():
+    def eliminate(a):
+        n = len(a)
+        for k in range(n):
+            pivot = k
+            for i in range(k + 1, n):
+                if abs(a[i, k]) > abs(a[pivot, k]):
+                    pivot = i
+            if pivot != k:
+                for j in range(n):
+                    a[k, j], a[pivot, j] = a[pivot, j], a[k, j]
+            for i in range(k + 1, n):
+                factor = a[i, k] / a[k, k]
+                for j in range(k, n):
+                    a[i, j] -= factor * a[k, j]
+        return a
+
+    plain, marked = eliminate, fj.jit(eliminate)
+    for seed in range(4):
+        a = np.random.default_rng(seed).standard_normal((20, 20))
+        assert np.array_equal(plain(a.copy()), marked(a.copy()))
+    (entry,) = loops(marked)
+    start = eliminate.__code__.co_firstlineno
+    assert (entry["first_line"], entry["last_line"]) == (start + 2, start + 13)
+
+
