@@ -41,7 +41,7 @@ struct LoopObject {
     Enumerate,      // over part 1, from the value of part 0 on
     Zip,            // of its parts
     Parts,          // an enumerate or zip object, `index` of LoopProgram::fetched, with its parts advanced
-    Tagged,         // a number: one of LoopTag, its value if it is an integer, and if it is a float
+    Tagged,         // one of LoopTag, then its value or address if it is no float, then its value if it is one
   } kind = Kind::Null;
   HeldRef object;
   uint32_t index = 0;
@@ -51,9 +51,9 @@ struct LoopObject {
   std::vector<uint32_t> parts;
 };
 
-/// What the number of a dead variable is. Scalars of NumPy: kScalar with the dtype added.
+/// What a dead variable holds. Scalars of NumPy: kScalar with the dtype added.
 struct LoopTag {
-  static constexpr int64_t kAsBefore = 0, kInt = 1, kBool = 2, kFloat = 3, kScalar = 4;
+  static constexpr int64_t kAsBefore = 0, kInt = 1, kBool = 2, kFloat = 3, kPointer = 4, kScalar = 5;
 };
 
 struct LoopExit {

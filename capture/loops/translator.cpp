@@ -157,10 +157,7 @@ uint32_t LoopTranslator::level_of(uint32_t pc) {
 }
 
 bool LoopTranslator::has_tags(uint32_t pc) {
-  if (recursion.is_recursion || !in_nest(pc) || !request.view->is_loop_head(pc)) return false;
-  const uint32_t end = request.view->last_of_nest(pc);
-  return std::any_of(loops().begin(), loops().end(),
-                     [&](const auto& loop) { return loop.first > pc && loop.first <= end; });
+  return !recursion.is_recursion && in_nest(pc) && request.view->is_loop_head(pc) && loops().size() > 1;
 }
 
 bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
@@ -168,37 +165,42 @@ bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
   return dead_->is_dead(pc, local);
 }
 
+/// The tag that a dead variable may have in place of its type.
+std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local) {
+  switch (v.kind) {
+    case Kind::Unbound: return LoopTag::kAsBefore;
+    case Kind::Object: return v.slot == static_cast<int>(local) ? std::optional(LoopTag::kAsBefore) : std::nullopt;
+    case Kind::Int: return LoopTag::kInt;
+    case Kind::Bool: return LoopTag::kBool;
+    case Kind::Float: return LoopTag::kFloat;
+    case Kind::List: return LoopTag::kPointer;
+    case Kind::Scalar:
+      if (type_of(v.ids[0]) == cfg::Type::F32) return std::nullopt;
+      return LoopTag::kScalar + static_cast<int64_t>(v.dtype);
+    default: return std::nullopt;
+  }
+}
+
 void LoopTranslator::tag_dead(LoopState& to) {
   LoopFrame& f = to.frames.front();
-  std::map<int64_t, int> holders;  // by identity
+  std::map<int64_t, int> holders;  // by identity: without those that can be tagged
   const auto count = [&](Typed& part) { holders[part.origin] += part.origin != 0; };
   for (Typed& v : f.locals) for_each_part(v, count);
   for (Typed& v : f.stack) for_each_part(v, count);
   for (auto& [key, attribute] : to.attributes) for_each_part(attribute.value, count);
+  const auto is_tagged = [&](std::size_t k) { return is_dead_at(f.pc, k) && tag_of(f.locals[k], k); };
+  for (std::size_t k = 0; k < f.locals.size(); ++k)
+    if (f.locals[k].origin != 0 && is_tagged(k)) --holders[f.locals[k].origin];
   for (std::size_t k = 0; k < f.locals.size(); ++k) {
     Typed& v = f.locals[k];
-    if (!is_dead_at(f.pc, k) || (v.origin != 0 && holders[v.origin] > 1)) continue;
+    if ((v.origin != 0 && holders[v.origin] != 0) || !is_tagged(k)) continue;
+    const bool is_float = !v.ids.empty() && type_of(v.ids[0]) == cfg::Type::F64;
+    const cfg::Id none = integer(0), value = v.ids.empty() ? none : v.ids[0];
     Typed dead;
+    dead.ids = {integer(*tag_of(v, k)), is_float ? none : value, is_float ? value : number(0.0)};
     dead.kind = Kind::Dead;
-    const auto tagged = [&](int64_t tag) {
-      const bool is_float = !v.ids.empty() && type_of(v.ids[0]) == cfg::Type::F64;
-      const cfg::Id none = integer(0), value = v.ids.empty() ? none : v.ids[0];
-      dead.ids = {integer(tag), is_float ? none : value, is_float ? value : number(0.0)};
-      v = std::move(dead);
-    };
-    switch (v.kind) {
-      case Kind::Unbound: tagged(LoopTag::kAsBefore); break;
-      case Kind::Object:
-        if (v.slot == static_cast<int>(k)) tagged(LoopTag::kAsBefore);
-        break;
-      case Kind::Int: tagged(LoopTag::kInt); break;
-      case Kind::Bool: tagged(LoopTag::kBool); break;
-      case Kind::Float: tagged(LoopTag::kFloat); break;
-      case Kind::Scalar:
-        if (type_of(v.ids[0]) != cfg::Type::F32) tagged(LoopTag::kScalar + static_cast<int64_t>(v.dtype));
-        break;
-      default: break;
-    }
+    dead.origin = v.origin;
+    v = std::move(dead);
   }
 }
 

@@ -45,9 +45,9 @@ class LoopTranslator : public LoopBuilder {
   void push(Typed v);
   /// Gives the value an identity, if it can have one.
   void name(Typed& v);
-  /// Is the instruction the head of a loop with loops inside? There the types of dead numbers become values. Otherwise
-  /// each variable of the inner loops would double the versions, because it is not set in the first round. An innermost
-  /// loop keeps its types: another version of it costs little, and its rounds carry no tags.
+  /// Is the instruction the head of a loop of a nest? There the types of dead variables become values. Otherwise each
+  /// variable of the inner loops would double the versions, because it is not set in the first round. A loop alone
+  /// keeps its types: it has one version more, for its first round, and its rounds carry no tags.
   bool has_tags(uint32_t pc);
   bool is_dead_at(uint32_t pc, std::size_t local);
   /// To the block for a state, which is made if there is none yet.
@@ -94,6 +94,7 @@ class LoopTranslator : public LoopBuilder {
   Typed imagined(Value* v, int level = 0);
   void translate(Given given);
   const std::vector<std::pair<uint32_t, uint32_t>>& loops();
+  std::optional<int64_t> tag_of(const Typed& v, std::size_t local);
   void tag_dead(LoopState& to);
   uint32_t level_of(uint32_t pc);
   void jump(uint32_t target);

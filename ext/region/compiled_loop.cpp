@@ -226,6 +226,7 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
         case Tag::kInt: return Ref<>::steal(PyLong_FromLongLong(v[1]));
         case Tag::kBool: return Ref<>::share(v[1] ? Py_True : Py_False);
         case Tag::kFloat: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[2])));
+        case Tag::kPointer: return Ref<>::share(reinterpret_cast<PyObject*>(v[1]));
         default: {
           const auto dtype = static_cast<graph::DType>(v[0] - Tag::kScalar);
           const int64_t* value = dtype == graph::DType::F64 ? v + 2 : v + 1;
@@ -282,7 +283,8 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   for (std::size_t i = 0; i < exit.objects.size(); ++i) {
     const LoopObject& o = exit.objects[i];
     if (o.kind == LoopObject::Kind::View) held.push_back(Ref<>::share(fetched(o.index, m)));
-    if (o.kind == LoopObject::Kind::Fetch || o.kind == LoopObject::Kind::Pointer)
+    if (o.kind == LoopObject::Kind::Fetch || o.kind == LoopObject::Kind::Pointer ||
+        (o.kind == LoopObject::Kind::Tagged && values[o.value] == capture::LoopTag::kPointer))
       made[i] = new_object(exit, static_cast<uint32_t>(i), values, m, made);
   }
   for (const LoopExit::Attribute& attribute : exit.attributes) held.push_back(Ref<>::share(fetched(attribute.of, m)));

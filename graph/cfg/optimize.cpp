@@ -17,32 +17,39 @@ namespace framejit::cfg {
 
 namespace {
 
-/// Parameters that are given one value, beside themselves, are that value.
+/// Parameters that are given one value, beside themselves, are that value. All are taken to be so until two values are
+/// seen: those that loops hand round are found too.
 void drop_parameters(Cfg& cfg) {
+  constexpr uint8_t kMostChanges = 16;  // of one parameter: then it stays what it is
   const Shape shape = shape_of(cfg);
-  Names names(cfg.nodes.size());
+  std::vector<Id> value(cfg.nodes.size(), kNone);  // of a parameter: itself, another one, or none seen yet
+  std::vector<uint8_t> changes(cfg.nodes.size(), 0);
+  const auto value_of = [&](Id id) { return cfg.is_param[id] ? value[id] : id; };
   for (bool changed = true; changed;) {
     changed = false;
     for (uint32_t b : shape.order) {
-      std::vector<Id>& params = cfg.blocks[b].params;
+      const std::vector<Id>& params = cfg.blocks[b].params;
       for (std::size_t i = 0; i < params.size(); ++i) {
-        if (names(params[i]) != params[i]) continue;
+        const Id param = params[i];
+        if (value[param] == param) continue;
         Id only = kNone;
-        bool one = true;
         for (uint32_t p : shape.before[b])
           for (int k = 0; k < cfg.blocks[p].successors(); ++k) {
             if (cfg.blocks[p].to[k].block != b) continue;
-            const Id given = names(cfg.blocks[p].to[k].args[i]);
-            if (given == params[i] || given == only) continue;
-            if (only == kNone) only = given;
-            else one = false;
+            const Id given = value_of(cfg.blocks[p].to[k].args[i]);
+            if (given == kNone || given == only) continue;
+            only = only == kNone ? given : param;
           }
-        if (!one || only == kNone) continue;
-        names.replace(params[i], only);
+        if (only == value[param]) continue;
+        value[param] = ++changes[param] < kMostChanges ? only : param;
         changed = true;
       }
     }
   }
+  Names names(cfg.nodes.size());
+  for (uint32_t b : shape.order)
+    for (const Id param : cfg.blocks[b].params)
+      if (value[param] != kNone && value[param] != param) names.replace(param, value[param]);
   std::vector<std::vector<bool>> kept(cfg.blocks.size());
   for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
     for (Id p : cfg.blocks[b].params) kept[b].push_back(names(p) == p);

@@ -83,6 +83,28 @@ def test_what_was_there_before_stays_the_same_object():
     assert loops(marked)
 
 
+def test_lists_stay_the_same_objects():
+    def walk(rows, n, stop, held):
+        for i in range(n):
+            if i == stop:
+                i // (i - stop)
+            for j in range(i % 3):
+                held = rows[j]
+                held[0] += 1.0
+        return held
+
+    marked = fj.jit(walk)
+    rows = [[float(k), 2.0] for k in range(3)]
+    for held in (None, rows[2]):
+        for _ in range(3):
+            assert marked(rows, 60, -1, held) is rows[1]
+            assert marked(rows, 1, -1, held) is held
+            for stop in (0, 1, 2, 40):
+                expected = last_frame_locals(walk, [[0.0], [1.0], [2.0]], 60, stop, held)
+                assert described(last_frame_locals(marked, [[0.0], [1.0], [2.0]], 60, stop, held)) == described(expected)
+    assert loops(marked)
+
+
 def test_variables_that_are_one_object():
     def nearest(x, n):
         best = least = -1.0
