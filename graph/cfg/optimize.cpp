@@ -17,39 +17,110 @@ namespace framejit::cfg {
 
 namespace {
 
-/// Parameters that are given one value, beside themselves, are that value. All are taken to be so until two values are
-/// seen: those that loops hand round are found too.
-void drop_parameters(Cfg& cfg) {
-  constexpr uint8_t kMostChanges = 16;  // of one parameter: then it stays what it is
-  const Shape shape = shape_of(cfg);
-  std::vector<Id> value(cfg.nodes.size(), kNone);  // of a parameter: itself, another one, or none seen yet
-  std::vector<uint8_t> changes(cfg.nodes.size(), 0);
-  const auto value_of = [&](Id id) { return cfg.is_param[id] ? value[id] : id; };
-  for (bool changed = true; changed;) {
-    changed = false;
+/// Finds the parameters that are one other value whichever way their block is reached, also where several hand each
+/// other round loops. Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (2013),
+/// section 3.2.
+class RedundantParameters {
+ public:
+  explicit RedundantParameters(const Cfg& cfg)
+      : given_(cfg.nodes.size()), state_(cfg.nodes.size()), names(cfg.nodes.size()) {
+    const Shape shape = shape_of(cfg);
+    std::vector<Id> params;
     for (uint32_t b : shape.order) {
-      const std::vector<Id>& params = cfg.blocks[b].params;
-      for (std::size_t i = 0; i < params.size(); ++i) {
-        const Id param = params[i];
-        if (value[param] == param) continue;
-        Id only = kNone;
-        for (uint32_t p : shape.before[b])
-          for (int k = 0; k < cfg.blocks[p].successors(); ++k) {
-            if (cfg.blocks[p].to[k].block != b) continue;
-            const Id given = value_of(cfg.blocks[p].to[k].args[i]);
-            if (given == kNone || given == only) continue;
-            only = only == kNone ? given : param;
-          }
-        if (only == value[param]) continue;
-        value[param] = ++changes[param] < kMostChanges ? only : param;
-        changed = true;
+      const Block& block = cfg.blocks[b];
+      params.insert(params.end(), block.params.begin(), block.params.end());
+      for (uint32_t p : shape.before[b])
+        for (int k = 0; k < cfg.blocks[p].successors(); ++k) {
+          const Edge& edge = cfg.blocks[p].to[k];
+          if (edge.block != b) continue;
+          for (std::size_t i = 0; i < edge.args.size(); ++i) given_[block.params[i]].push_back(edge.args[i]);
+        }
+    }
+    find(params);
+  }
+
+ private:
+  struct State {
+    uint32_t round = 0;  // of find() that looks at it
+    uint32_t number = 0, low = 0;
+    bool is_open = false;
+  };
+
+  /// Looks at the strongly connected components of parameters, each behind those that it is given.
+  void find(const std::vector<Id>& params) {
+    const uint32_t round = ++round_;
+    for (const Id p : params) state_[p] = {round, 0, 0, false};
+    uint32_t number = 0;
+    std::vector<Id> open;
+    std::vector<std::pair<Id, std::size_t>> path;  // with the next value to look at
+    for (const Id start : params) {
+      if (state_[start].number != 0) continue;
+      path.emplace_back(start, 0);
+      while (!path.empty()) {
+        const Id p = path.back().first;
+        State& state = state_[p];
+        if (path.back().second == 0) {
+          state.number = state.low = ++number;
+          state.is_open = true;
+          open.push_back(p);
+        }
+        if (path.back().second < given_[p].size()) {
+          const Id next = given_[p][path.back().second++];
+          if (state_[next].round != round) continue;
+          if (state_[next].number == 0) path.emplace_back(next, 0);
+          else if (state_[next].is_open) state.low = std::min(state.low, state_[next].number);
+          continue;
+        }
+        path.pop_back();
+        if (!path.empty()) state_[path.back().first].low = std::min(state_[path.back().first].low, state.low);
+        if (state.low != state.number) continue;
+        const auto first = std::find(open.begin(), open.end(), p);
+        components_.emplace_back(first, open.end());
+        for (auto at = first; at != open.end(); ++at) state_[*at].is_open = false;
+        open.erase(first, open.end());
       }
     }
+    for (const std::vector<Id>& component : std::exchange(components_, {})) replace(component);
   }
-  Names names(cfg.nodes.size());
-  for (uint32_t b : shape.order)
-    for (const Id param : cfg.blocks[b].params)
-      if (value[param] != kNone && value[param] != param) names.replace(param, value[param]);
+
+  void replace(const std::vector<Id>& component) {
+    const uint32_t round = ++round_;
+    for (const Id p : component) state_[p].round = round;
+    const auto is_inside = [&](Id id) { return state_[id].round == round; };
+    Id only = kNone;
+    bool one = true;
+    std::vector<Id> inner;  // are given nothing from outside
+    for (const Id p : component) {
+      bool is_inner = true;
+      for (const Id id : given_[p]) {
+        if (is_inside(id)) continue;
+        is_inner = false;
+        const Id value = names(id);
+        one = one && (only == kNone || only == value);
+        only = value;
+      }
+      if (is_inner) inner.push_back(p);
+    }
+    if (one && only != kNone) {
+      for (const Id p : component) names.replace(p, only);
+    } else if (!inner.empty() && inner.size() < component.size()) {
+      find(inner);
+    }
+  }
+
+  std::vector<std::vector<Id>> given_;  // to a parameter
+  std::vector<State> state_;
+  std::vector<std::vector<Id>> components_;
+  uint32_t round_ = 0;
+
+ public:
+  Names names;
+};
+
+/// Parameters that are another value are taken out.
+void drop_parameters(Cfg& cfg) {
+  RedundantParameters redundant(cfg);
+  Names& names = redundant.names;
   std::vector<std::vector<bool>> kept(cfg.blocks.size());
   for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
     for (Id p : cfg.blocks[b].params) kept[b].push_back(names(p) == p);

@@ -267,6 +267,59 @@ TEST(EmitCfg, ALoopAndItsExits) {
     }
 }
 
+/// Two loops hand two parameters round, which change places, and one value is what both are given; the inner loop also
+/// hands round the counter of the outer one.
+Cfg handed_round() {
+  Cfg g;
+  g.blocks.resize(6);
+  g.exits.resize(1);
+  Node symbol;
+  symbol.op = Op::Symbol;
+  symbol.type = Type::I64;
+  const Id n = add(g, 0, symbol);
+  symbol.imm = 1;
+  const Id x = add(g, 0, symbol), zero = constant(g, 0, 0), one = constant(g, 0, 1);
+  const auto jump = [&g](uint32_t from, uint32_t to, std::vector<Id> args) {
+    g.blocks[from].end = cfg::Block::End::Jump;
+    g.blocks[from].to[0] = {to, std::move(args)};
+  };
+  const auto branch = [&g](uint32_t from, Id condition, uint32_t yes, uint32_t no) {
+    g.blocks[from].end = cfg::Block::End::Branch;
+    g.blocks[from].condition = condition;
+    g.blocks[from].to[0] = {yes, {}};
+    g.blocks[from].to[1] = {no, {}};
+  };
+  jump(0, 1, {zero, x, x});
+  const Id i = g.add_param(1, Type::I64), a = g.add_param(1, Type::I64), b = g.add_param(1, Type::I64);
+  branch(1, node(g, 1, Op::Lt, Type::I64, i, n), 2, 5);
+  jump(2, 3, {zero, i, b, a});
+  const Id j = g.add_param(3, Type::I64), k = g.add_param(3, Type::I64);
+  const Id c = g.add_param(3, Type::I64), d = g.add_param(3, Type::I64);
+  branch(3, node(g, 3, Op::Lt, Type::I64, j, n), 4, 2);
+  g.blocks[3].to[1] = {1, {node(g, 3, Op::Add, Type::I64, k, one), c, d}};
+  jump(4, 3, {node(g, 4, Op::Add, Type::I64, j, one), k, d, c});
+  g.blocks[5].end = cfg::Block::End::Leave;
+  g.blocks[5].exit = 0;
+  g.exits[0].values = {a, b, i};
+  return g;
+}
+
+TEST(EmitCfg, ParametersThatLoopsHandRound) {
+  Cfg plain = handed_round(), passes = handed_round();
+  ASSERT_EQ(cfg::verify(plain), "");
+  cfg::optimize(passes);
+  ASSERT_EQ(cfg::verify(passes), "") << cfg::print(passes);
+  for (const cfg::Block& b : passes.blocks) EXPECT_LE(b.params.size(), 2U) << cfg::print(passes);
+  EXPECT_EQ(passes.exits[0].values[0], passes.exits[0].values[1]);
+  EXPECT_FALSE(passes.is_param[passes.exits[0].values[0]]) << cfg::print(passes);
+  for (int64_t n = 0; n <= 4; ++n)
+    for (const Cfg& g : {plain, passes}) {
+      const std::vector<int64_t> expected{7, 7, n}, got = Kernel(g, Isa::Avx2).run({n, 7}, nullptr).values;
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), got.begin()));
+      EXPECT_EQ(interpreted(g, {n, 7}, nullptr).values, got);
+    }
+}
+
 TEST(EmitCfg, ALoopIsLeftWhereTheInterpreterWaits) {
   const Cfg g = swapped_sums();
   std::vector<double> data{1.5, -2.0};
