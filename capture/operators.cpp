@@ -153,11 +153,35 @@ Captured<Value*> fold(Executor& x, int nb, PyObject* l, PyObject* r) {
   if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && text_of(l).find('*') != std::string::npos)
     return break_at(BreakId::CapturedTooMuch, what);  // a width of any size
   using Function = PyObject* (*)(PyObject*, PyObject*);
+  // By the numbers of BINARY_OP. Those in place name themselves in what they raise.
   static constexpr Function kFunctions[] = {
-      PyNumber_Add,      PyNumber_And,        PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply,
-      PyNumber_Multiply, PyNumber_Remainder,  PyNumber_Or,          nullptr,         PyNumber_Rshift,
-      PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor};
-  Ref<> result = Ref<>::steal(op == 8 ? PyNumber_Power(l, r, Py_None) : kFunctions[op](l, r));
+      PyNumber_Add,
+      PyNumber_And,
+      PyNumber_FloorDivide,
+      PyNumber_Lshift,
+      PyNumber_MatrixMultiply,
+      PyNumber_Multiply,
+      PyNumber_Remainder,
+      PyNumber_Or,
+      [](PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); },
+      PyNumber_Rshift,
+      PyNumber_Subtract,
+      PyNumber_TrueDivide,
+      PyNumber_Xor,
+      PyNumber_InPlaceAdd,
+      PyNumber_InPlaceAnd,
+      PyNumber_InPlaceFloorDivide,
+      PyNumber_InPlaceLshift,
+      PyNumber_InPlaceMatrixMultiply,
+      PyNumber_InPlaceMultiply,
+      PyNumber_InPlaceRemainder,
+      PyNumber_InPlaceOr,
+      [](PyObject* a, PyObject* b) { return PyNumber_InPlacePower(a, b, Py_None); },
+      PyNumber_InPlaceRshift,
+      PyNumber_InPlaceSubtract,
+      PyNumber_InPlaceTrueDivide,
+      PyNumber_InPlaceXor};
+  Ref<> result = Ref<>::steal(kFunctions[nb](l, r));
   if (!result) return raises_current(x, what);
   return fresh(x, result.get());
 }
