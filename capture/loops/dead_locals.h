@@ -11,7 +11,7 @@ namespace framejit::capture {
 
 class DeadLocals {
  public:
-  /// Of a nest of loops, from its first instruction to its last.
+  /// Analyses a nest of loops, whose instructions are `first` to `last`.
   DeadLocals(const CodeView& view, uint32_t first, uint32_t last);
 
   /// Is the local set in the nest, and on each path of it from instruction `i` on before it is read? Paths out of the

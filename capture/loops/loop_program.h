@@ -51,7 +51,7 @@ struct LoopObject {
   std::vector<uint32_t> parts;
 };
 
-/// What a dead variable holds. Scalars of NumPy: kScalar with the dtype added.
+/// The run-time tag of a dead variable: the type of its value. For scalars of NumPy, the dtype is added to kScalar.
 struct LoopTag {
   static constexpr int64_t kAsBefore = 0, kInt = 1, kBool = 2, kFloat = 3, kPointer = 4, kScalar = 5;
 };

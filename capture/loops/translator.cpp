@@ -165,7 +165,7 @@ bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
   return dead_->is_dead(pc, local);
 }
 
-/// The tag that a dead variable may have in place of its type.
+/// The tag of a dead variable with this type; nothing if its value does not fit into one word.
 std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local) {
   switch (v.kind) {
     case Kind::Unbound: return LoopTag::kAsBefore;

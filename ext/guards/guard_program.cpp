@@ -64,7 +64,7 @@ bool mro_is(PyObject* type, const capture::Source& source) {
                     [](const capture::HeldRef& part, const PyObject* cls) { return part.get() == cls; });
 }
 
-/// Of so few each is compared with each, which takes less than a sort.
+/// Up to this count all pairs are compared, which is faster than a sort.
 constexpr std::size_t kFew = 4;
 
 bool are_distinct(const ApartTest& test) {

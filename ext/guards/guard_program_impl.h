@@ -82,7 +82,7 @@ struct DictGroup {
   std::vector<uint32_t> wanted;  // items with a slot
 };
 
-/// What is known of one attribute of the instances of a type, until the type changes.
+/// A cached lookup of one attribute on instances of a type. Valid until the type changes.
 struct KnownAttribute {
   PyTypeObject* type = nullptr;
   unsigned version = 0;         // of the type

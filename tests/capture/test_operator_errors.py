@@ -1,4 +1,4 @@
-"""What operators raise, in place and not, names the operator as the interpreter does."""
+"""Error texts of operators that capture evaluates name the operator: `*=` for `x *= None`, `*` for `x * None`."""
 
 import framejit as fj
 import numpy as np

@@ -16,7 +16,7 @@ class Plain:
 
 
 def used(functions, *args, times=3):
-    """What the marked function comes to: the same as the unmarked one, each time."""
+    """Call both functions several times, check that they agree, and return the outcome."""
     plain, marked = functions
     for _ in range(times):
         expected = outcome(plain, *args)
