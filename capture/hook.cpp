@@ -50,16 +50,16 @@ struct HookState {
 
 HookState state;
 
-// A slot holds null, a Mark, or a word with bit 0 set: bit 1 says that stack has been reserved, the rest is the
+// A slot holds null, a Mark, or a word with bit 0 set: bit 1 says that there was a mark before, the rest is the
 // generation of the patterns for which the code object was found of no interest.
-constexpr uintptr_t kWordBit = 1, kReservedBit = 2;
+constexpr uintptr_t kWordBit = 1, kMarkedBit = 2;
 
 bool is_word(void* extra) { return (reinterpret_cast<uintptr_t>(extra) & kWordBit) != 0; }
-void* word(uintptr_t generation, bool reserved) {
-  return reinterpret_cast<void*>(generation << 2 | (reserved ? kReservedBit : 0) | kWordBit);
+void* word(uintptr_t generation, bool marked) {
+  return reinterpret_cast<void*>(generation << 2 | (marked ? kMarkedBit : 0) | kWordBit);
 }
-bool has_reserve(void* extra) {
-  return extra && (!is_word(extra) || (reinterpret_cast<uintptr_t>(extra) & kReservedBit) != 0);
+bool was_marked(void* extra) {
+  return extra && (!is_word(extra) || (reinterpret_cast<uintptr_t>(extra) & kMarkedBit) != 0);
 }
 
 PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag);
@@ -191,7 +191,7 @@ void settle(PyFunctionObject* function) {
   void* extra = py::extra_of(code, state.extra_index);
   // First, so that frames of this code that run meanwhile do not ask again.
   if (extra && !is_word(extra)) static_cast<Mark*>(extra)->generation = state.generation;
-  else py::set_extra(code, state.extra_index, word(state.generation, has_reserve(extra)));
+  else py::set_extra(code, state.extra_index, word(state.generation, was_marked(extra)));
   try {
     if (auto interceptor = state.discover(py::function_of(frame), code)) mark_code(code, std::move(interceptor));
   } catch (const std::exception&) {
@@ -340,7 +340,8 @@ bool is_ready() {
 
 bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor, bool reached) {
   if (!is_ready()) return false;
-  const bool reserved = has_reserve(py::extra_of(code, state.extra_index));
+  // Other frames take the room when their code is replaced.
+  const bool reserve = py::makes_generator(code) && !was_marked(py::extra_of(code, state.extra_index));
   auto mark = std::make_unique<Mark>(std::move(interceptor), reached);
   Mark* const before = mark_of(reinterpret_cast<PyObject*>(code));
   const bool by_hook = !reached && !(before && !state.marks.contains(before));
@@ -352,7 +353,7 @@ bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor
   if (by_hook) state.marks.insert(mark.get());
   if (!reached) state.has_new_marks = true;
   mark.release();
-  if (!reserved) py::reserve_stack(code, SplicedCode::kExtraStack);
+  if (reserve) py::reserve_stack(code, SplicedCode::kExtraStack);
   if (py::kConstructorsSkipHook && is_constructor(code)) enter_through_hook(code);
   refresh();
   return true;
@@ -396,7 +397,7 @@ bool runs_its_code(const PyFunctionObject* function) {
 }
 
 bool has_reserved_stack(PyCodeObject* code) {
-  return state.extra_index >= 0 && has_reserve(py::extra_of(code, state.extra_index));
+  return state.extra_index >= 0 && py::makes_generator(code) && was_marked(py::extra_of(code, state.extra_index));
 }
 
 void set_discover(Discover discover) {

@@ -43,7 +43,7 @@ bool runs_its_code(const PyFunctionObject* function);
 /// The code of a generator that runs instead of `marked`. When its frames are resumed, their calls are within the reach
 /// of the function `id`. The hook stays installed while that mark exists.
 void mark_resumed(PyCodeObject* code, PyCodeObject* marked, uint64_t id);
-/// Was stack reserved in this code object for its replacement?
+/// Was stack reserved in this code object for its replacement? It is for generators, whose room is their code's.
 bool has_reserved_stack(PyCodeObject* code);
 /// Called for frames of unmarked code while patterns are active: lets ext decide by module or file name, once per code.
 using Discover = std::shared_ptr<FrameInterceptor> (*)(PyFunctionObject* function, PyCodeObject* code);

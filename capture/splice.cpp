@@ -28,6 +28,7 @@
 #include <set>
 
 #include "capture/code_writer.h"
+#include "capture/py/debugger_jumps.h"
 #include "capture/splice_region.h"
 #include "graph/support/check.h"
 
@@ -144,17 +145,27 @@ Ref<> bytes_of(const std::string& s) {
   return Ref<>::steal(PyBytes_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())));
 }
 
-/// The argument byte of a site's JUMP_FORWARD, and what makes the site dormant.
-struct Switch {
-  uint32_t unit;
-  uint8_t distance;
-};
+/// Writes the jump in front of a site of `code`, also for frames that run it already: one byte, under the GIL.
+void write_switch(PyCodeObject* code, const SiteTable& table, const SiteTable::Switch& at) {
+  py::set_argument(code, at.unit, at.dormant || table.jumps > 0 ? at.distance : 0);
+}
+
+/// The analysis in front of a debugger's jump wants one stack for each instruction, however it is reached. The pad has
+/// none, so meanwhile nothing leads there.
+void hide_sites(PyCodeObject* code, int change) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(code->co_consts);
+  PyObject* last = count > 0 ? PyTuple_GET_ITEM(code->co_consts, count - 1) : nullptr;
+  if (!last || !is_region(last) || table_of(last).code != code) return;
+  SiteTable& table = table_of(last);
+  table.jumps += change;
+  for (const SiteTable::Switch& at : table.switches) write_switch(code, table, at);
+}
 
 class Spliced final : public SplicedCode {
  public:
-  Spliced(std::shared_ptr<SiteTable> table, Ref<PyCodeObject> code, std::vector<uint32_t> sites,
-          std::map<uint32_t, Switch> switches)
-      : table_(std::move(table)), code_(std::move(code)), sites_(std::move(sites)), switches_(std::move(switches)) {}
+  Spliced(std::shared_ptr<SiteTable> table, Ref<PyCodeObject> code) : table_(std::move(table)), code_(std::move(code)) {
+    for (const SiteTable::Site& site : table_->sites) sites_.push_back(site.instr);
+  }
 
   ~Spliced() override {
     std::shared_ptr<SiteHandler> handler = std::move(table_->handler);
@@ -165,17 +176,17 @@ class Spliced final : public SplicedCode {
   std::span<const uint32_t> sites() const override { return sites_; }
 
   void set_dormant(uint32_t site_instr, bool dormant) override {
-    const auto found = switches_.find(site_instr);
-    FRAMEJIT_CHECK(found != switches_.end(), "no site there");
-    // One byte, under the GIL; also seen by frames that run this code already.
-    py::set_argument(code_.get(), found->second.unit, dormant ? found->second.distance : 0);
+    const auto found = std::lower_bound(sites_.begin(), sites_.end(), site_instr);
+    FRAMEJIT_CHECK(found != sites_.end() && *found == site_instr, "no site there");
+    SiteTable::Switch& at = table_->switches[static_cast<std::size_t>(found - sites_.begin())];
+    at.dormant = dormant;
+    write_switch(code_.get(), *table_, at);
   }
 
  private:
   std::shared_ptr<SiteTable> table_;
   Ref<PyCodeObject> code_;
-  std::vector<uint32_t> sites_;
-  std::map<uint32_t, Switch> switches_;
+  std::vector<uint32_t> sites_;  // in order
 };
 
 std::vector<uint32_t> choose_sites(const CodeView& view, const SpliceOptions& options) {
@@ -253,16 +264,14 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
     table->own_unit.push_back(unit_of(layout.own_item(i)));
   }
   for (const auto& [instr, item] : layout.landings) table->landing[instr] = static_cast<int32_t>(unit_of(item));
-  std::vector<uint32_t> sites;
-  std::map<uint32_t, Switch> switches;
   for (const Layout::SiteItems& site : layout.sites) {
     table->site_at[unit_of(site.question_item)] = static_cast<int32_t>(table->sites.size());
     table->sites.push_back({site.instr, view->instrs()[site.instr].depth});
     const uint32_t from = unit_of(site.switch_item);
     const uint32_t distance = unit_of(site.raw_item) - from - 1;
     FRAMEJIT_CHECK(distance < 256, "a site is longer than a short jump");
-    switches[site.instr] = {from, static_cast<uint8_t>(distance)};
-    sites.push_back(site.instr);
+    table->switches.push_back({from, static_cast<uint8_t>(distance)});
+    written.code[2 * from + 1] = static_cast<char>(distance);
   }
   table->site_at[unit_of(layout.pad.question)] = SiteTable::kWritesPushed;
   table->pad = {{unit_of(layout.pad.entry), unit_of(layout.pad.entry + 1)},
@@ -279,11 +288,12 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
     return Unexpected{std::string("out of memory")};
   }
   table->code = code.get();
-  // CPython keeps the bytes that it gives here, and the analysis in front of a debugger's jump reads them: it sees the
-  // jumps as they are now.
+  // Until 3.13 a debugger's jump reads the bytes that CPython makes here and keeps: they have no way into the pad either.
   Ref<>::steal(PyCode_GetCode(code.get()));
-  return std::unique_ptr<SplicedCode>(
-      std::make_unique<Spliced>(std::move(table), std::move(code), std::move(sites), std::move(switches)));
+  for (const SiteTable::Switch& at : table->switches) write_switch(code.get(), *table, at);
+  watch_debugger_jumps([](PyCodeObject* jumping) { hide_sites(jumping, +1); },
+                       [](PyCodeObject* jumping) { hide_sites(jumping, -1); });
+  return std::unique_ptr<SplicedCode>(std::make_unique<Spliced>(std::move(table), std::move(code)));
 }
 
 }  // namespace framejit::capture

@@ -134,7 +134,7 @@ void write_pushed(py::Slot* stack) {
 
 // nb_invert of a region.
 PyObject* ask(PyObject* self) {
-  SiteTable& table = *reinterpret_cast<Region*>(self)->table;
+  SiteTable& table = table_of(self);
   PyThreadState* tstate = py::thread();
   py::Frame* frame = py::current_frame(tstate);
   if (!frame || py::code_of(frame) != table.code) return answer(false);
@@ -206,6 +206,7 @@ Ref<> make_region(std::shared_ptr<SiteTable> table) {
 }
 
 bool is_region(PyObject* object) { return Py_TYPE(object) == region_type(); }
+SiteTable& table_of(PyObject* object) { return *reinterpret_cast<Region*>(object)->table; }
 
 bool tools_active(PyCodeObject* code) { return py::tools_active(py::thread(), code); }
 bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }

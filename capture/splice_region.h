@@ -21,11 +21,19 @@ struct SiteTable {
     uint32_t instr;
     int16_t depth;
   };
+  /// The JUMP_FORWARD that a site begins with: 0, or over the site.
+  struct Switch {
+    uint32_t unit;
+    uint8_t distance;
+    bool dormant = false;
+  };
   PyCodeObject* code = nullptr;          // compared, never followed
   std::shared_ptr<SiteHandler> handler;  // null once the SplicedCode is gone
   std::shared_ptr<SiteHandler> retired;  // a handler that went while it was being asked
   int busy = 0;
   std::vector<Site> sites;
+  std::vector<Switch> switches;  // of the sites
+  int jumps = 0;                 // of debuggers that go on: all sites are jumped over
   struct Pad {
     PatchedJump entry, out;
     uint32_t pops_end, pushes_end;
@@ -39,5 +47,7 @@ struct SiteTable {
 /// A new region object. Null: an exception is set.
 Ref<> make_region(std::shared_ptr<SiteTable> table);
 bool is_region(PyObject* object);
+/// What a region was made with; `object` is one.
+SiteTable& table_of(PyObject* object);
 
 }  // namespace framejit::capture

@@ -50,10 +50,14 @@ inline bool make_room(PyThreadState* tstate, Frame* frame, std::ptrdiff_t words)
   auto* stack = reinterpret_cast<PyObject**>(stack_of(frame));
   const std::ptrdiff_t missing = words - (tstate->datastack_top - stack);
   if (missing <= 0) return true;
-  // Made before its code was marked. What pops it goes by its start, so it can grow where the chunk has room.
+  // What pops it goes by its start, so it can grow where the chunk has room.
   if (!has_stack_space(tstate, missing)) return false;
   tstate->datastack_top += missing;
   return true;
+}
+
+inline bool makes_generator(const PyCodeObject* code) {
+  return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
 /// Exchanges the code of a fresh frame, where that is possible: see README.md.
@@ -61,8 +65,7 @@ inline bool replace_code(PyThreadState* tstate, Frame* frame, PyCodeObject* repl
   PyCodeObject* code = code_of(frame);
   if (!is_fresh(frame) || replacement->co_nlocalsplus != code->co_nlocalsplus) return false;
   // RETURN_GENERATOR makes an object with the room that the code of the function asks for.
-  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  if (replacement->co_flags & kGenerators) {
+  if (makes_generator(replacement)) {
     auto* of_function = reinterpret_cast<PyCodeObject*>(function_of(frame)->func_code);
     if (of_function->co_nlocalsplus != code->co_nlocalsplus || of_function->co_stacksize < replacement->co_stacksize)
       return false;

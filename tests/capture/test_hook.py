@@ -137,16 +137,20 @@ def test_frames_of_calls_that_are_specialised(mark, kind):
     assert type(later()) is later and later(5).x == 5 and later().y == 1
 
 
-def test_stack_is_reserved_once(mark):
+def test_stack_is_reserved_once_and_for_generators_alone(mark):
     def f():
         return 1
 
-    before = f.__code__.co_stacksize
-    mark(f, lambda *a: None)
-    mark(f, lambda *a: None)
-    core._hook_unmark(f.__code__)
-    mark(f, lambda *a: None)
-    assert f.__code__.co_stacksize == before + 1
+    def g():
+        yield 1
+
+    before = [f.__code__.co_stacksize, g.__code__.co_stacksize]
+    for function in (f, g):
+        mark(function, lambda *a: None)
+        mark(function, lambda *a: None)
+        core._hook_unmark(function.__code__)
+        mark(function, lambda *a: None)
+    assert [f.__code__.co_stacksize, g.__code__.co_stacksize] == [before[0], before[1] + 1]
 
 
 def test_frames_made_before_the_mark_go_on(mark):
@@ -266,11 +270,12 @@ assert f(10) == 10
 assert calls == before + 11
 
 import threading
-threading.stack_size(128 * 1024)
-result = []
-t = threading.Thread(target=lambda: result.append(f(20000)))
-t.start(); t.join()
-assert result == [20000]
+for kilobytes in (64, 128, 1024):
+    threading.stack_size(kilobytes * 1024)
+    result = []
+    t = threading.Thread(target=lambda: result.append(f(20000)))
+    t.start(); t.join()
+    assert result == [20000], kilobytes
 sys.setrecursionlimit(1000)
 try:
     f(100000)

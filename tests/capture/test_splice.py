@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import warnings
 import weakref
 
 import pytest
@@ -651,6 +652,65 @@ def test_debugger_jump(programs):
 
     assert run(body) == [1, 3]
     assert run(core._splice_function(body, core._splice_stressed(body.__code__, 200, 1))) == [1, 3]
+
+
+def test_debugger_jumps_between_all_lines():
+    def body(n):
+        seen = []
+        for i in range(n):
+            seen.append([i, max(n, len(seen))])
+            try:
+                seen.append(10 // i)
+            except ZeroDivisionError:
+                seen.append("zero")
+            while len(seen) < n:
+                seen.append(n)
+        return seen
+
+    first = body.__code__.co_firstlineno
+    lines = sorted({line - first for *_, line in body.__code__.co_lines() if line is not None})[1:]
+
+    def run(function, start, end):
+        told = []
+
+        def tracer(frame, event, arg):
+            if event == "line" and not told and frame.f_lineno - first == start:
+                told.append("jumped")
+                try:
+                    frame.f_lineno = first + end
+                except ValueError as error:
+                    told.append(str(error))
+            return tracer if frame.f_code.co_name == "body" else None
+
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            sys.settrace(tracer)
+            try:
+                told.append(function(3))
+            except Exception as error:
+                told.append(repr(error))
+            finally:
+                sys.settrace(None)
+        return told, [str(w.message) for w in warned]
+
+    exits = []
+
+    def ask(site, *a):
+        exits.append(site)
+        return None
+
+    asked = spliced(body, ask)
+    assert asked(3) == body(3)
+    expected = list(exits)
+    stressed = core._splice_function(body, core._splice_stressed(body.__code__, 200, 1))
+    assert stressed(3) == body(3)
+    results = [run(body, start, end) for start in lines for end in lines]
+    assert {len(told) for told, _ in results} == {2, 3}
+    for function in (asked, stressed):
+        assert [run(function, start, end) for start in lines for end in lines] == results
+    exits.clear()
+    assert asked(3) == body(3)
+    assert exits == expected
 
 
 def test_debugger_jump_to_an_exit():

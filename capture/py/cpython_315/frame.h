@@ -54,8 +54,12 @@ inline const void* eval_breaker(PyThreadState* tstate) { return &tstate->eval_br
 /// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
 inline bool has_headroom(PyThreadState* tstate) { return tstate->py_recursion_remaining >= 2; }
 inline int recursion_left(PyThreadState* tstate) { return tstate->py_recursion_remaining; }
-/// Less than half of the C recursion that the interpreter allows is left: it asks for the stack itself.
-inline bool c_recursion_is_low(PyThreadState*) { return false; }
+/// Less than half of the C stack that the interpreter allows this thread is left.
+inline bool c_recursion_is_low(PyThreadState* tstate) {
+  const auto* thread = reinterpret_cast<const _PyThreadStateImpl*>(tstate);
+  const uintptr_t end = thread->c_stack_soft_limit;
+  return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < end + (thread->c_stack_top - end) / 2;
+}
 inline bool has_stack_space(PyThreadState* tstate, std::ptrdiff_t words) {
   return _PyThreadState_HasStackSpace(tstate, static_cast<int>(words)) != 0;
 }
