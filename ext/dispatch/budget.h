@@ -40,6 +40,12 @@ class CompileBudget {
     });
   }
 
+  /// What compiled code was measured to have saved pays for compiling.
+  void repay(int64_t nanoseconds) {
+    spent_ns_ -= std::min(spent_ns_, nanoseconds);
+    after_soon_ns_ -= std::min(after_soon_ns_, nanoseconds);
+  }
+
   /// The outermost call of the function begins or ends. What it takes counts once much was spent on compiling.
   void begin_call() {
     if (after_soon_ns_ > kFree && run_start_ == 0) run_start_ = region::read_clock(region::Reading::Start);

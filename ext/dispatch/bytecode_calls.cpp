@@ -35,6 +35,7 @@ void end_call(CodeState& state) {
   if (--state.depth > 0) return;
   state.budget.end_call();
   if (const std::shared_ptr<Entry> entry = state.comparison.end_call(state.settings().o1)) judge(state, *entry);
+  if (const int64_t gain = state.comparison.take_gain()) state.function()->budget.repay(gain);
 }
 
 void judge(CodeState& state, Entry& entry) {

@@ -88,6 +88,7 @@ std::shared_ptr<Entry> RunComparison::end_call(bool o1) {
   // At O1 the bytecode's results are others: which of them come must not be a matter of time.
   if (o1 && timed.side == Side::Compiled && saved > 0) timed.comparison->keep();
   else timed.comparison->add(time, timed.entry ? timed.entry->policy().least_bytecode() : saved);
+  gain_ += timed.comparison->gain() * (timed.entry ? timed.entry->policy().hits() : call_count_);
   if (timed.entry) return timed.entry;
   for (const auto& [size, comparison] : calls_)
     if (comparison.verdict() != Comparison::Verdict::Keep) return nullptr;

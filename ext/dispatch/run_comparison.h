@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "capture/splice.h"
 #include "ext/module/stats.h"
@@ -36,6 +37,8 @@ class RunComparison {
   bool has_declined() const { return static_cast<bool>(declined_); }
   /// The end of the outermost call. Gives the entry whose comparison got a time, or null.
   std::shared_ptr<region::Entry> end_call(bool o1);
+  /// What calls were measured to have saved since the last time that this was asked, in nanoseconds.
+  int64_t take_gain() { return std::exchange(gain_, 0); }
   /// Are the calls left to the interpreter, by their times?
   bool is_given_up() const;
   /// Why the interpreter runs the calls that would run bytecode in any case; "": it does not.
@@ -89,6 +92,7 @@ class RunComparison {
   int next_passing_ = kPassBy;        // how many do, the next time
   std::map<int, region::Comparison> calls_;  // by the size of the arguments
   int64_t call_count_ = 0;
+  int64_t gain_ = 0;
   int64_t calls_compared_from_ = 0;
   std::optional<Timed> timed_;
   std::optional<Round> round_;

@@ -80,8 +80,10 @@ void Comparison::add(int64_t nanoseconds, double least_bytecode) {
   ++runs_;
   spent_ += nanoseconds;
   // A long one need not come again where so much is gained.
-  if (side == Side::Bytecode && nanoseconds > kLong && nanoseconds > kManyTimes * times_[0][0])
+  if (side == Side::Bytecode && nanoseconds > kLong && nanoseconds > kManyTimes * times_[0][0]) {
     verdict_ = Verdict::Keep;
+    gain_ = nanoseconds - times_[0][0];
+  }
   if (!is_block_over() || !is_open()) return;
   auto& times = times_[static_cast<std::size_t>(side)];
   const auto at = static_cast<std::size_t>(block_ / 2 * kCounted);
@@ -102,14 +104,15 @@ void Comparison::decide() {
   auto time = [&](Side side, int at) {
     return static_cast<double>(sorted[static_cast<std::size_t>(side)][static_cast<std::size_t>(at)]);
   };
+  const double compiled = time(Side::Compiled, count / 2), bytecode = time(Side::Bytecode, count / 2);
   const std::size_t blocks = static_cast<std::size_t>(block_) / 2;
   if (blocks <= kClearGain.size()) {
     if (time(Side::Compiled, count - 1) < kClearGain[blocks - 1] * time(Side::Bytecode, 0)) verdict_ = Verdict::Keep;
     if (time(Side::Compiled, 0) > kClearLoss[blocks - 1] * time(Side::Bytecode, count - 1)) verdict_ = Verdict::Drop;
   }
-  if (!is_open() || block_ < 2 * kBlocks) return;
-  verdict_ =
-      time(Side::Compiled, count / 2) < kLeastGain * time(Side::Bytecode, count / 2) ? Verdict::Keep : Verdict::Drop;
+  if (is_open() && block_ == 2 * kBlocks)
+    verdict_ = compiled < kLeastGain * bytecode ? Verdict::Keep : Verdict::Drop;
+  if (verdict_ == Verdict::Keep) gain_ = std::max<int64_t>(0, static_cast<int64_t>(bytecode - compiled));
 }
 
 void Comparison::discard() {

@@ -45,6 +45,8 @@ class Comparison {
 
   Verdict verdict() const { return verdict_; }
   bool is_open() const { return verdict_ == Verdict::Open; }
+  /// What a run of the compiled code saves, in nanoseconds; 0 if that was not measured.
+  int64_t gain() const { return gain_; }
   /// Whose turn it is. It changes every few runs, the last of which count.
   Side next() const { return block_ % 2 == 0 ? Side::Compiled : Side::Bytecode; }
   /// The time of the run whose turn it was; `least_bytecode`: with what this very run is known to have saved.
@@ -72,6 +74,7 @@ class Comparison {
   int64_t before_ = 0, spent_ = 0;  // the run before, of the block
   int block_ = 0, runs_ = 0;        // of the block
   int discarded_ = 0;
+  int64_t gain_ = 0;
   Verdict verdict_ = Verdict::Open;
 };
 

@@ -270,7 +270,7 @@ assert f(10) == 10
 assert calls == before + 11
 
 import threading
-for kilobytes in (64, 128, 1024):
+for kilobytes in (128, 160, 1024):
     threading.stack_size(kilobytes * 1024)
     result = []
     t = threading.Thread(target=lambda: result.append(f(20000)))

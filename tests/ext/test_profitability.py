@@ -346,6 +346,27 @@ def test_what_pays_for_itself_is_compiled_bit_by_bit(clock):
     assert len(marked.cache_entries()) > made
 
 
+@pytest.mark.parametrize("saved", [0, 100_000_000])
+def test_what_was_measured_to_be_saved_pays_for_compiling(clock, saved):
+    def summed(x):
+        total = 0.0
+        for i in range(len(x)):
+            total += x[i]
+        return total
+
+    clock.takes.update(start=30_000_000)
+    marked = fj.jit(summed)
+    x, y = np.linspace(1.0, 2.0, 500), np.linspace(1.0, 2.0, 500, dtype=np.float32)
+    same(summed(x), marked(x))
+    made = len(marked.cache_entries())
+    clock.takes.update(start=0, compiled=1_000_000, bytecode=1_000_000 + saved)
+    run(marked, summed, (y,), 3)
+    assert len(marked.cache_entries()) == made >= 1
+    run(marked, summed, (x,), 40)
+    run(marked, summed, (y,), 3)
+    assert (len(marked.cache_entries()) > made) == (saved > 0)
+
+
 def time_warping(a, b):
     n, m = len(a), len(b)
     cost = np.full((n + 1, m + 1), np.inf)
