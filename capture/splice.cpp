@@ -288,7 +288,8 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
     return Unexpected{std::string("out of memory")};
   }
   table->code = code.get();
-  // Until 3.13 a debugger's jump reads the bytes that CPython makes here and keeps: they have no way into the pad either.
+  // Until 3.13 a debugger's jump reads the bytes that CPython makes here and keeps: they have no way into the pad
+  // either.
   Ref<>::steal(PyCode_GetCode(code.get()));
   for (const SiteTable::Switch& at : table->switches) write_switch(code.get(), *table, at);
   watch_debugger_jumps([](PyCodeObject* jumping) { hide_sites(jumping, +1); },

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "codegen/emit_cfg_power.h"
 #include "graph/support/check.h"
 
 namespace framejit::codegen {
@@ -343,8 +344,7 @@ void CfgNodes::emit_float(Id id) {
   }
 }
 
-void CfgNodes::emit_call(Id id) {
-  const Node& n = cfg_.at(id);
+asmjit::InvokeNode* CfgNodes::call(const Node& n) {
   const cfg::Function& f = *n.function;
   asmjit::FuncSignatureBuilder signature;
   signature.setCallConvId(asmjit::CallConvId::kCDecl);
@@ -364,15 +364,44 @@ void CfgNodes::emit_call(Id id) {
   for (int i = 0; i < f.operands; ++i)
     if (f.operand == Type::I64) call->setArg(static_cast<std::size_t>(i), integers[i]);
     else call->setArg(static_cast<std::size_t>(i), floats[i]);
-  if (f.result == Type::I64) {
+  return call;
+}
+
+void CfgNodes::emit_call(Id id) {
+  const Node& n = cfg_.at(id);
+  asmjit::InvokeNode* made = call(n);
+  if (n.function->result == Type::I64) {
     const Gp result = cc_.newInt64();
-    call->setRet(0, result);
+    made->setRet(0, result);
     cc_.mov(gp(id), result);
   } else {
     const Xmm result = cc_.newXmmSd();
-    call->setRet(0, result);
+    made->setRet(0, result);
     cc_.vmovaps(xmm(id), result);
   }
+}
+
+void CfgNodes::emit_power(Id id) {
+  const Node& n = cfg_.at(id);
+  const auto exponent = std::bit_cast<double>(cfg_.at(n.args[1]).imm);
+  const auto number = [&](double value) {
+    const Xmm to = cc_.newXmmSd();
+    cc_.vmovsd(to, cc_.newDoubleConst(asmjit::ConstPoolScope::kLocal, value));
+    return to;
+  };
+  const QuickPower quick =
+      emit_quick_power(cc_, exponent, xmm(n.args[0]), false, number, [&] { return cc_.newXmmSd(); });
+  const Label done = cc_.newLabel(), calls = cc_.newLabel();
+  cc_.vucomisd(quick.scale.xmm(), number(QuickPower::kLarge));
+  cc_.ja(calls);
+  cc_.vucomisd(quick.limit.xmm(), quick.error.xmm());
+  cc_.ja(done);  // not for NaN
+  cc_.bind(calls);
+  const Xmm called = cc_.newXmmSd();
+  call(n)->setRet(0, called);
+  cc_.vmovaps(quick.result, called);
+  cc_.bind(done);
+  cc_.vmovaps(xmm(id), quick.result.xmm());
 }
 
 void CfgNodes::emit_select(Id id) {
@@ -453,6 +482,8 @@ void CfgNodes::emit_node(Id id) {
     case Op::CheckFinite: compare_finite(n.args[0]); return void(cc_.j(Cond::kP, exit(n.exit)));
     case Op::Poll: cc_.cmp(asmjit::x86::byte_ptr(poll_), 0); return void(cc_.j(Cond::kNE, exit(n.exit)));
     case Op::Call:
+      if (cfg::calls_quick_power(cfg_, n)) return emit_power(id);
+      [[fallthrough]];
     case Op::Update: return emit_call(id);
     case Op::Bits: {
       // Not by vmovq: of a spilled register asmjit 1.9 makes a form that loads another register.

@@ -38,6 +38,10 @@ class CfgNodes : protected CfgRegisters {
   void emit_division_by(Id id, int64_t divisor);
   void emit_float(Id id);
   void emit_call(Id id);
+  /// See cfg::calls_quick_power().
+  void emit_power(Id id);
+  /// The call of a node, whose result is not put anywhere yet.
+  asmjit::InvokeNode* call(const Node& n);
   void emit_select(Id id);
 
   std::vector<Label> exits_;

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "codegen/emit_cfg_power.h"
 #include "graph/support/check.h"
 
 namespace framejit::codegen {
@@ -307,6 +308,75 @@ void CfgVectors::emit_float(Id id) {
   }
 }
 
+namespace {
+
+/// The lanes whose bit is 0.
+void call_in_lanes(double (*function)(double, double), const double* x, double exponent, double* results,
+                   int64_t done) {
+  asm volatile("vzeroupper");  // instructions without VEX are slow while upper halves of registers are in use
+  for (; done != -1; done |= done + 1) {
+    const int lane = std::countr_one(static_cast<uint64_t>(done));
+    results[lane] = function(x[lane], exponent);
+  }
+}
+
+}  // namespace
+
+void CfgVectors::emit_power(Id id) {
+  const Node& n = cfg_.at(id);
+  const double exponent = std::bit_cast<double>(cfg_.at(cfg_.at(n.args[1]).args[0]).imm);
+  const Vec x = vec(n.args[0]);
+  const auto number = [&](double value) { return repeated(std::bit_cast<uint64_t>(value), n); };
+  const QuickPower quick = emit_quick_power(cc_, exponent, x, true, number, [&] { return fresh_like(n); });
+  constexpr int kLess = 17, kLessOrEqual = 18;
+  const Gp done = cc_.newInt64();
+  if (wide_) {
+    const KReg small = cc_.newKw(), near = cc_.newKw();
+    cc_.vcmppd(small, quick.scale, number(QuickPower::kLarge), kLessOrEqual);
+    cc_.k(small);
+    cc_.vcmppd(near, quick.error, quick.limit, kLess);
+    cc_.kmovw(done.r32(), near);
+  } else {
+    const Vec small = fresh_like(n), near = fresh_like(n);
+    cc_.vcmppd(small, quick.scale, number(QuickPower::kLarge), kLessOrEqual);
+    cc_.vcmppd(near, quick.error, quick.limit, kLess);
+    cc_.vandpd(near, near, small);
+    cc_.vmovmskpd(done.r32(), near);
+  }
+  const asmjit::Label end = cc_.newLabel();
+  cc_.cmp(done.r32(), (1 << n.lanes) - 1);
+  cc_.je(end);
+  constexpr uint32_t kBytes = 64;
+  if (!has_lanes_) {
+    has_lanes_ = true;
+    lanes_ = cc_.newStack(2 * kBytes, kBytes);
+  }
+  Mem of_x = lanes_, of_result = lanes_.cloneAdjusted(kBytes);
+  of_x.setSize(static_cast<uint32_t>(bytes_of(n)));
+  of_result.setSize(static_cast<uint32_t>(bytes_of(n)));
+  cc_.emit(I::kIdVmovups, of_x, x);
+  cc_.emit(I::kIdVmovups, of_result, quick.result);
+  const Gp function = cc_.newIntPtr(), xs = cc_.newIntPtr(), results = cc_.newIntPtr(), target = cc_.newIntPtr();
+  const Xmm second = cc_.newXmmSd();
+  cc_.or_(done, -(1 << n.lanes));
+  cc_.mov(function, reinterpret_cast<uint64_t>(n.function->address));
+  cc_.lea(xs, of_x);
+  cc_.lea(results, of_result);
+  cc_.vmovsd(second, literal({std::bit_cast<uint64_t>(exponent)}, 8));
+  cc_.mov(target, reinterpret_cast<uint64_t>(&call_in_lanes));
+  asmjit::InvokeNode* call = nullptr;
+  cc_.invoke(&call, target,
+             asmjit::FuncSignatureT<void, void*, void*, double, void*, int64_t>(asmjit::CallConvId::kCDecl));
+  call->setArg(0, function);
+  call->setArg(1, xs);
+  call->setArg(2, second);
+  call->setArg(3, results);
+  call->setArg(4, done);
+  cc_.emit(I::kIdVmovups, quick.result, of_result);
+  cc_.bind(end);
+  cc_.emit(I::kIdVmovaps, vec(id), quick.result);
+}
+
 void CfgVectors::emit_integer(Id id) {
   const Node& n = cfg_.at(id);
   const Vec to = vec(id), a = vec(n.args[0]);
@@ -429,6 +499,7 @@ void CfgVectors::emit(Id id) {
     case Op::ToF64:
     case Op::ToF32:
     case Op::ToI64: return emit_conversion(id);
+    case Op::Call: return emit_power(id);
     default: break;
   }
   if (cfg::is_comparison(n.op)) return emit_comparison(id);

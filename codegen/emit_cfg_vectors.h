@@ -62,6 +62,8 @@ class CfgVectors {
   void emit_select(cfg::Id id);
   void emit_comparison(cfg::Id id);
   void emit_float(cfg::Id id);
+  /// See cfg::calls_quick_power().
+  void emit_power(cfg::Id id);
   void emit_integer(cfg::Id id);
   void emit_conversion(cfg::Id id);
   void narrow(const Mem& at, const Vec& v, int size);
@@ -79,6 +81,8 @@ class CfgVectors {
   std::map<std::pair<cfg::Id, bool>, KReg> masks_;
   bool has_cell_ = false;
   Mem cell_;
+  bool has_lanes_ = false;
+  Mem lanes_;  // on the stack: two vectors
 };
 
 }  // namespace framejit::codegen

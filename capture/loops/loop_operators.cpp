@@ -56,7 +56,7 @@ double power(double a, double b) { return std::pow(a, b); }
 const cfg::Function kFloatMod{"float_mod", reinterpret_cast<const void*>(&float_mod), Type::F64, 2, Type::F64};
 const cfg::Function kFloatFloorDiv{"float_floordiv", reinterpret_cast<const void*>(&float_floor_div), Type::F64, 2,
                                    Type::F64};
-const cfg::Function kFloatPower{"pow", reinterpret_cast<const void*>(&power), Type::F64, 2, Type::F64};
+const cfg::Function kFloatPower{"pow", reinterpret_cast<const void*>(&power), Type::F64, 2, Type::F64, true};
 
 /// Puts an object in the place of a number of a list. 0: nothing was done.
 int64_t replace(int64_t slot, PyObject* made) {

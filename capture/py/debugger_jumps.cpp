@@ -23,8 +23,7 @@ int set_line(PyObject* frame, PyObject* line, void* closure) {
 
 void watch_debugger_jumps(void (*before)(PyCodeObject*), void (*after)(PyCodeObject*)) {
   if (set_plainly) return;
-  const auto attribute =
-      Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyFrame_Type), "f_lineno"));
+  const auto attribute = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyFrame_Type), "f_lineno"));
   if (!attribute || !Py_IS_TYPE(attribute.get(), &PyGetSetDescr_Type)) return PyErr_Clear();
   PyGetSetDef* functions = reinterpret_cast<PyGetSetDescrObject*>(attribute.get())->d_getset;
   before_jump = before;

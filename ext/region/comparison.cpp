@@ -110,8 +110,7 @@ void Comparison::decide() {
     if (time(Side::Compiled, count - 1) < kClearGain[blocks - 1] * time(Side::Bytecode, 0)) verdict_ = Verdict::Keep;
     if (time(Side::Compiled, 0) > kClearLoss[blocks - 1] * time(Side::Bytecode, count - 1)) verdict_ = Verdict::Drop;
   }
-  if (is_open() && block_ == 2 * kBlocks)
-    verdict_ = compiled < kLeastGain * bytecode ? Verdict::Keep : Verdict::Drop;
+  if (is_open() && block_ == 2 * kBlocks) verdict_ = compiled < kLeastGain * bytecode ? Verdict::Keep : Verdict::Drop;
   if (verdict_ == Verdict::Keep) gain_ = std::max<int64_t>(0, static_cast<int64_t>(bytecode - compiled));
 }
 

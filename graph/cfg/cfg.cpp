@@ -90,6 +90,14 @@ int size_of(Mem mem) {
 
 Type type_of(Mem mem) { return mem == Mem::F64 ? Type::F64 : mem == Mem::F32 ? Type::F32 : Type::I64; }
 
+bool calls_quick_power(const Cfg& cfg, const Node& n) {
+  if (n.op != Op::Call || !n.function->is_power) return false;
+  const Node& by = cfg.at(n.args[1]);
+  const Id number = by.op == Op::Splat ? by.args[0] : n.args[1];
+  const auto exponent = std::bit_cast<double>(cfg.at(number).imm);
+  return cfg.is_const(number) && (exponent == 2 || exponent == 3 || exponent == 0.5);
+}
+
 Id Cfg::add_param(uint32_t block, Type type, uint8_t lanes) {
   Node n;
   n.type = type;

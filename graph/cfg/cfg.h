@@ -77,6 +77,7 @@ struct Function {
   Type result;
   int operands;
   Type operand;
+  bool is_power = false;  // pow of the C library
 };
 
 struct Node {
@@ -135,6 +136,9 @@ struct Cfg {
   bool is_const(Id id) const { return nodes[id].op == Op::Const && !is_param[id]; }
   uint32_t number_of(uint32_t exit) const { return exits[exit].number == kNone ? exit : exits[exit].number; }
 };
+
+/// Is this a call of pow with a constant exponent that code generation has products and roots for, also in lanes?
+bool calls_quick_power(const Cfg& cfg, const Node& n);
 
 std::string print(const Cfg& cfg);
 /// The first thing that is wrong, or "".

@@ -493,6 +493,7 @@ void optimize(Cfg& cfg, int vector_bytes) {
   choose_values(cfg);
   simplify();
   if (vector_bytes > 0) {
+    drop_unused(cfg);
     join_blocks(cfg);
     add_preheaders(cfg);
     simplify(widen_loops(cfg, vector_bytes));

@@ -252,6 +252,7 @@ class Vectors : Rounds {
       case Op::Ceil:
       case Op::Trunc:
       case Op::Rint: return true;
+      case Op::Call: return calls_quick_power(cfg_, n);
       case Op::ToF64: return of == Type::F32 || wide;
       case Op::ToF32: return of == Type::F64;
       case Op::Select: return wide || size_of_type(condition_type(n.args[0])) == size_of_type(n.type);
@@ -308,7 +309,7 @@ class Vectors : Rounds {
       if (n.type == Type::None || form(s.id).kind != Form::Lanes) continue;
       see(s.id);
       if (n.op == Op::Load) continue;
-      for (int i = 0; i < info(n.op).operands; ++i) {
+      for (int i = 0; i < info(n.op).operands && n.args[i] != kNone; ++i) {
         see(n.args[i]);
         const bool asks = i == 0 && n.op == Op::Select;
         if (!asks && compares(n.args[i])) only_f32 = false;

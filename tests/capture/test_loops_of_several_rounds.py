@@ -73,6 +73,17 @@ def seen(function, memory, length, starts):
 def instruction_set(request, monkeypatch):
     monkeypatch.setattr(fj.config, "cpu", request.param)
     monkeypatch.setattr(fj.config, "profitability", "off")
+    return request.param
+
+
+@pytest.mark.parametrize("form", [scaled_sum, backwards, mirrored, walk], ids=lambda f: f.__name__)
+def test_rounds_that_need_not_follow_one_another_are_vectors(form, instruction_set):
+    marked = fj.jit(form)
+    for _ in range(3):
+        marked(*np.ones((3, 100)))
+    [entry] = marked._report()["entries"]
+    stored = f"store.f64x{8 if instruction_set == 'avx512' else 4} "
+    assert (stored in entry["graph"]) == (form is not walk)
 
 
 def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):

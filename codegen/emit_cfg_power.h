@@ -1,0 +1,29 @@
+// pow with the exponents of cfg::calls_quick_power(), by products and roots.
+//
+// A product or a root is known with its error, so it is known which number is the nearest to the exact power, and how
+// near it is. The error of pow is at most 0.511 units in the last place and 0.029 |log2 of the power| / 1024 more (glibc
+// 2.28 and later, sysdeps/ieee754/dbl-64/e_pow.c). So if the exact power is within 0.48 units of that number, and no
+// very large or small one, pow gives the same number. Else it has to be called.
+#pragma once
+
+#include <asmjit/x86.h>
+
+#include <functional>
+
+namespace framejit::codegen {
+
+struct QuickPower {
+  using Vec = asmjit::x86::Vec;
+  Vec result;
+  // It is that of pow if `scale` is at most kLarge, and `error` is below `limit`. All may be NaN.
+  Vec scale, error, limit;
+  static constexpr double kLarge = 0x1p250;
+};
+
+/// Emits the products. x: a number, or a vector of them if `packed`. `number`: a register with a constant in each lane;
+/// `fresh`: one without contents.
+QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const asmjit::x86::Vec& x, bool packed,
+                            const std::function<asmjit::x86::Vec(double)>& number,
+                            const std::function<asmjit::x86::Vec()>& fresh);
+
+}  // namespace framejit::codegen
