@@ -242,6 +242,7 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
     give_up("its variables have too many combinations of types");
   cfg.blocks.emplace_back();
   cfg.blocks.back().level = level_of(to.frames.front().pc);
+  cfg.blocks.back().begins_round = request.view->is_loop_head(to.frames.front().pc);
   std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
     if (alone)

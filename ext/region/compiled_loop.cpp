@@ -1,8 +1,10 @@
 // Compiling and running loops.
 #include "ext/region/compiled_loop.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "capture/loops/recursion.h"
@@ -55,7 +57,7 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
                                             static_cast<long long>(step)));
 }
 
-int64_t widen_after = 20'000'000;  // nanoseconds of runs; 0: the first run is enough
+int64_t widen_after = 4'000'000;  // nanoseconds of runs; 0: the first run is enough
 
 /// Bytes of a vector, 0: there are none.
 int vector_width() {
@@ -74,6 +76,7 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& grap
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
+
   cfg::optimize(graph, vector_bytes);
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
@@ -120,6 +123,12 @@ void CompiledLoop::widen() {
   widened_ = std::move(graph);
 }
 
+/// The time of the faster half of runs: other processes make some of them slow.
+int64_t CompiledLoop::faster_half(std::vector<int64_t> ns) {
+  std::sort(ns.begin(), ns.end());
+  return std::accumulate(ns.begin(), ns.begin() + kTurns / 2, int64_t{0});
+}
+
 void CompiledLoop::note_run(int64_t nanoseconds) {
   if (captured_) {
     run_ns_ += nanoseconds;
@@ -130,11 +139,12 @@ void CompiledLoop::note_run(int64_t nanoseconds) {
       ++module::stats.internal_errors;
     }
   } else if (widened_) {
-    ++kernels_[use_].runs;
-    kernels_[use_].ns += nanoseconds;
-    use_ = 1 - use_;
-    if (kernels_[0].runs < kTurns || kernels_[1].runs < kTurns) return;
-    use_ = kernels_[1].ns < kernels_[0].ns ? 1 : 0;
+    kernels_[use_].ns.push_back(nanoseconds);
+    // In no order that other turns may follow: the runs may be on arrays of two sizes (Thue-Morse).
+    const std::size_t turn = kernels_[0].ns.size() + kernels_[1].ns.size();
+    use_ = static_cast<std::size_t>(std::popcount(turn)) % 2;
+    if (turn < 2 * kTurns) return;
+    use_ = faster_half(std::move(kernels_[1].ns)) < faster_half(std::move(kernels_[0].ns)) ? 1 : 0;
     if (use_ == 1) program_->cfg = std::move(*widened_);
     widened_.reset();
   }

@@ -57,14 +57,15 @@ class CompiledLoop {
   struct Kernel {
     runtime::CodeBlock code;
     std::string listing;
-    int64_t runs = 0, ns = 0;  // while they take turns
+    std::vector<int64_t> ns;  // of its runs, while they take turns
   };
-  static constexpr int kTurns = 6;               // runs of each kernel
-  static constexpr int64_t kTimesCompiled = 10;  // as long as so many compilations it has run at least
+  static constexpr std::size_t kTurns = 8;      // runs of each kernel
+  static constexpr int64_t kTimesCompiled = 4;  // as long as so many compilations it has run at least
   static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes,
                                                bool listing);
   void widen();
   void note_run(int64_t nanoseconds);
+  static int64_t faster_half(std::vector<int64_t> ns);
 
   std::shared_ptr<capture::LoopProgram> program_;
   const guards::GuardProgram* guards_ = nullptr;

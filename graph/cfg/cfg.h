@@ -107,8 +107,9 @@ struct Block {
   End end = End::Open;
   Id condition = kNone;  // Branch: to[0] if it is not 0, else to[1]
   Edge to[2];
-  uint32_t exit = kNone;  // Leave
-  uint32_t level = 0;     // how many loops of the program it is in, if known: tells loops of one head apart
+  uint32_t exit = kNone;      // Leave
+  uint32_t level = 0;         // how many loops of the program it is in, if known: tells loops of one head apart
+  bool begins_round = false;  // of a loop of the program: until loops have one entry each
 
   int successors() const { return end == End::Jump ? 1 : end == End::Branch ? 2 : 0; }
 };

@@ -63,7 +63,7 @@ void join_blocks(Cfg& cfg) {
     return b;
   };
   for (uint32_t next : shape.order) {
-    if (shape.before[next].size() != 1) continue;
+    if (shape.before[next].size() != 1 || cfg.blocks[next].begins_round) continue;
     const uint32_t b = place(shape.before[next][0]);
     if (b == 0 || cfg.blocks[b].end != Block::End::Jump || b == next) continue;
     Block taken = std::exchange(cfg.blocks[next], Block{});
@@ -159,10 +159,9 @@ std::pair<std::vector<uint32_t>, uint32_t> entered_twice(const Cfg& cfg, const S
         };
         if (comes(true) && comes(false) && (head == kNone || cfg.blocks[b].level < cfg.blocks[head].level)) head = b;
       }
-      const auto count = [&](uint32_t b) { return shape.before[b].size(); };
+      const auto rank = [&](uint32_t b) { return std::pair(cfg.blocks[b].begins_round, shape.before[b].size()); };
       if (head == kNone)
-        head =
-            *std::max_element(cycle.begin(), cycle.end(), [&](uint32_t a, uint32_t b) { return count(a) < count(b); });
+        head = *std::max_element(cycle.begin(), cycle.end(), [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
       return {cycle, head};
     }
     inside[head] = false;

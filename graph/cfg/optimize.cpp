@@ -320,12 +320,16 @@ void number_values(Cfg& cfg) {
   Names names(cfg.nodes.size());
   std::vector<uint32_t> block_of(cfg.nodes.size(), 0);
   std::unordered_map<Key, std::vector<Id>, KeyHash> known;
-  // Within one block and between stores, a load gives what the same load gave before.
-  std::unordered_map<Key, Id, KeyHash> loaded;
+  // A load gives what the same load gave before, as long as no store may lie between: along blocks with one predecessor
+  // each, in one stretch from store to store.
+  std::unordered_map<Key, std::vector<std::pair<Id, uint32_t>>, KeyHash> loaded;  // with the stretch
+  std::vector<uint32_t> last_stretch(cfg.blocks.size(), 0);
+  uint32_t stretches = 0;
   Constants constants;
   for (uint32_t b : shape.order) {
     for (Id p : cfg.blocks[b].params) block_of[p] = b;
-    loaded.clear();
+    uint32_t& stretch = last_stretch[b];
+    stretch = shape.before[b].size() == 1 ? last_stretch[shape.before[b][0]] : ++stretches;
     const std::vector<Id> nodes = std::exchange(cfg.blocks[b].nodes, {});
     for (Id id : nodes) {
       for (Id& a : cfg.nodes[id].args) a = names(a);
@@ -344,13 +348,17 @@ void number_values(Cfg& cfg) {
       }
       const Effect effect = info(n.op).effect;
       if (n.op == Op::Check && cfg.is_const(n.args[0]) && cfg.at(n.args[0]).imm != 0) continue;
-      if (effect == Effect::Writes) loaded.clear();
-      if (effect == Effect::Reads) {
-        const auto [at, first] = loaded.emplace(key_of(n), id);
-        if (!first) {
-          names.replace(id, at->second);
+      if (effect == Effect::Writes) stretch = ++stretches;
+      if (n.op == Op::Load) {
+        auto& before = loaded[key_of(n)];
+        const auto found = std::find_if(before.begin(), before.end(), [&](const auto& load) {
+          return load.second == stretch && shape.dominates(block_of[load.first], b);
+        });
+        if (found != before.end()) {
+          names.replace(id, found->first);
           continue;
         }
+        before.emplace_back(id, stretch);
       }
       if (effect == Effect::Writes || effect == Effect::Reads || n.op == Op::Poll) {
         block_of[id] = b;
@@ -472,6 +480,7 @@ void optimize(Cfg& cfg, int vector_bytes) {
   join_blocks(cfg);
   separate_exits(cfg);
   separate_entries(cfg);
+  for (Block& block : cfg.blocks) block.begins_round = false;
   if (!shape_of(cfg).has_loop) return;
   separate_loops(cfg);
   add_preheaders(cfg);

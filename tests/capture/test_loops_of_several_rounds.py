@@ -58,7 +58,17 @@ def total(out, a, b):
     return s
 
 
-FORMS = (scaled_sum, backwards, mirrored, walk, at_one_place, clamped, total)
+def peaks(out, a, b):
+    count = 0
+    for i in range(1, len(a) - 1):
+        if a[i - 1] < a[i] > a[i + 1] or b[i] < -7.0:
+            count += 1
+        if out[i] > 2.0:
+            count += 3
+    return count
+
+
+FORMS = (scaled_sum, backwards, mirrored, walk, at_one_place, clamped, total, peaks)
 
 
 def seen(function, memory, length, starts):
@@ -86,6 +96,15 @@ def test_rounds_that_need_not_follow_one_another_are_vectors(form, instruction_s
     assert (stored in entry["graph"]) == (form is not walk)
 
 
+def test_paths_that_part_in_the_first_round_make_no_other_loop(instruction_set):
+    marked = fj.jit(peaks)
+    for _ in range(3):
+        marked(*np.ones((3, 100)))
+    [entry] = marked._report()["entries"]
+    assert "loop depth 2" not in entry["graph"]
+    assert f"f64x{8 if instruction_set == 'avx512' else 4} = load" in entry["graph"]
+
+
 def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):
     monkeypatch.setattr(fj.config, "profitability", "measure")
     marked = fj.jit(scaled_sum)
@@ -94,7 +113,7 @@ def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):
     widened, errors = fj.stats()["loops_widened"], fj.stats()["internal_errors"]
     before = _core.set_widen_after(0)
     try:
-        for run in range(20):  # both kernels have their turns
+        for run in range(30):  # both kernels have their turns
             out = np.empty_like(a)
             marked(out, a, b)
             assert np.array_equal(out, expected), run

@@ -320,6 +320,51 @@ TEST(EmitCfg, ParametersThatLoopsHandRound) {
     }
 }
 
+TEST(EmitCfg, LoadsAreMadeAgainBehindStoresOnly) {
+  Cfg g;
+  g.blocks.resize(3);
+  g.exits.resize(2);
+  Node pointer;
+  pointer.op = Op::Pointer;
+  pointer.type = Type::I64;
+  const Id base = add(g, 0, pointer), way = node(g, 0, Op::Symbol, Type::I64);
+  const auto load = [&](uint32_t block) {
+    Node n;
+    n.op = Op::Load;
+    n.type = Type::I64;
+    n.args[0] = base;
+    return add(g, block, n);
+  };
+  const Id first = load(0);
+  g.blocks[0].end = cfg::Block::End::Branch;
+  g.blocks[0].condition = way;
+  g.blocks[0].to[0].block = 1;
+  g.blocks[0].to[1].block = 2;
+  g.exits[0].values = {load(1), first};
+  Node store;
+  store.op = Op::Store;
+  store.args[0] = base;
+  store.args[2] = constant(g, 2, 5);
+  add(g, 2, store);
+  g.exits[1].values = {load(2), first};
+  for (const uint32_t b : {1, 2}) {
+    g.blocks[b].end = cfg::Block::End::Leave;
+    g.blocks[b].exit = b - 1;
+  }
+  ASSERT_EQ(cfg::verify(g), "");
+  Cfg passes = g;
+  cfg::optimize(passes);
+  EXPECT_EQ(passes.exits[0].values[0], passes.exits[0].values[1]) << cfg::print(passes);
+  EXPECT_NE(passes.exits[1].values[0], passes.exits[1].values[1]) << cfg::print(passes);
+  for (int64_t way_taken = 0; way_taken <= 1; ++way_taken) {
+    int64_t cell = 42;
+    char* pointers[] = {reinterpret_cast<char*>(&cell)};
+    const std::vector<int64_t> got = Kernel(passes, Isa::Avx2).run({way_taken}, pointers).values;
+    EXPECT_EQ(got[0], way_taken ? 42 : 5);
+    EXPECT_EQ(got[1], 42);
+  }
+}
+
 TEST(EmitCfg, ALoopIsLeftWhereTheInterpreterWaits) {
   const Cfg g = swapped_sums();
   std::vector<double> data{1.5, -2.0};
