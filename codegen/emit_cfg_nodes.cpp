@@ -249,8 +249,17 @@ void CfgNodes::emit_division(Id id) {
   if (cfg_.is_const(n.args[1]) && cfg_.at(n.args[1]).imm > 1) return emit_division_by(id, cfg_.at(n.args[1]).imm);
   const Gp quotient = cc_.newInt64(), rest = cc_.newInt64(), fix = cc_.newInt64(), zero = cc_.newInt64();
   const Gp divisor = gp(n.args[1]);
-  const Label narrow = cc_.newLabel(), done = cc_.newLabel();
+  const Label divide = cc_.newLabel(), narrow = cc_.newLabel(), done = cc_.newLabel();
   cc_.mov(quotient, gp(n.args[0]));
+  if (n.op == Op::FloorMod) {
+    // What wraps around, such as an index, seldom does.
+    cc_.mov(rest, quotient);
+    cc_.cmp(rest, divisor);
+    cc_.jge(divide);
+    cc_.test(rest, rest);
+    cc_.jns(done);
+    cc_.bind(divide);
+  }
   // Divisions of 32 bits take a fraction of the time.
   cc_.mov(fix, quotient);
   cc_.or_(fix, divisor);

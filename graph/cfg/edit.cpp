@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace framejit::cfg {
@@ -159,7 +160,10 @@ std::pair<std::vector<uint32_t>, uint32_t> entered_twice(const Cfg& cfg, const S
         };
         if (comes(true) && comes(false) && (head == kNone || cfg.blocks[b].level < cfg.blocks[head].level)) head = b;
       }
-      const auto rank = [&](uint32_t b) { return std::pair(cfg.blocks[b].begins_round, shape.before[b].size()); };
+      const auto rank = [&](uint32_t b) {
+        return std::tuple(cfg.blocks[b].begins_round, -static_cast<int64_t>(cfg.blocks[b].level),
+                          shape.before[b].size());
+      };
       if (head == kNone)
         head = *std::max_element(cycle.begin(), cycle.end(), [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
       return {cycle, head};
@@ -178,9 +182,16 @@ void separate_entries(Cfg& cfg) {
   std::size_t nodes = 0;
   for (int times = 0; times < kMostTimes; ++times) {
     const Shape shape = shape_of(cfg);
-    std::vector<bool> reached(cfg.blocks.size(), false);
-    for (uint32_t b : shape.order) reached[b] = true;
-    auto [cycle, head] = entered_twice(cfg, shape, reached);
+    uint32_t deepest = 0;
+    for (uint32_t b : shape.order) deepest = std::max(deepest, cfg.blocks[b].level);
+    // Inner loops first: an outer one may share its head with one that is entered at several blocks.
+    std::pair<std::vector<uint32_t>, uint32_t> found;
+    for (uint32_t level = deepest + 1; level-- > 0 && found.first.empty();) {
+      std::vector<bool> part(cfg.blocks.size(), false);
+      for (uint32_t b : shape.order) part[b] = cfg.blocks[b].level >= level;
+      found = entered_twice(cfg, shape, part);
+    }
+    const auto& [cycle, head] = found;
     if (cycle.empty()) return;
     std::vector<uint32_t> copied;
     std::vector<uint32_t> owner(cfg.nodes.size(), kNone);
