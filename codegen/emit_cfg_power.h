@@ -2,8 +2,8 @@
 //
 // A product or a root is known with its error, so it is known which number is the nearest to the exact power, and how
 // near it is. The error of pow is at most 0.511 units in the last place and 0.029 |log2 of the power| / 1024 more
-// (glibc 2.28 and later, sysdeps/ieee754/dbl-64/e_pow.c). So if the exact power is within 0.48 units of that number,
-// and no very large or small one, pow gives the same number. Else it has to be called.
+// (glibc 2.28 and later: the source of its pow says so). So if the exact power is within 0.48 units of that number, and
+// no very large or small one, pow gives the same number. Else it has to be called.
 #pragma once
 
 #include <asmjit/x86.h>

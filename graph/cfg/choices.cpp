@@ -1,5 +1,7 @@
 // Branches that only decide between values.
+#include <bit>
 #include <optional>
+#include <vector>
 
 #include "graph/cfg/edit.h"
 #include "graph/cfg/loops.h"
@@ -28,6 +30,110 @@ bool is_cheap(const Cfg& cfg, Id id) {
   }
 }
 
+/// A sum over rounds to which only some rounds add: `if x > 0: total += x`. What the other rounds add is 0, or -0.0,
+/// which changes no number, so that the sum waits for the one before only, and for no choice.
+class SumOfSome {
+ public:
+  SumOfSome(Cfg& cfg, const Shape& shape, std::vector<bool>& carried) : cfg_(cfg), shape_(shape), carried_(carried) {}
+
+  /// Does it for the branch at the end of a block, if that decides on such a sum.
+  bool run(uint32_t b) {
+    const Id condition = cfg_.blocks[b].condition;
+    if (cfg_.is_param[condition] || !is_comparison(cfg_.at(condition).op)) return false;
+    const Op compares = cfg_.at(condition).op;
+    const Type compared = cfg_.at(cfg_.at(condition).args[0]).type;
+    for (const int k : {0, 1}) {
+      const uint32_t arm = cfg_.blocks[b].to[k].block;
+      const Block& taken = cfg_.blocks[arm];
+      const Edge other = cfg_.blocks[b].to[1 - k];
+      if (arm == b || shape_.before[arm].size() != 1 || taken.end != Block::End::Jump || !taken.params.empty() ||
+          shape_.depth[arm] != shape_.depth[b] || taken.to[0].block != other.block)
+        continue;
+      const std::optional<std::size_t> at = only_difference(taken.to[0], other);
+      if (!at) continue;
+      const Id sum = taken.to[0].args[*at], before = other.args[*at];
+      const bool can_choose = cfg_.at(sum).type == compared ||
+                              (cfg_.at(sum).type == Type::I64 && (compares == Op::Lt || compares == Op::Le));
+      if (!can_choose || !adds(taken, sum, before)) continue;
+      join(b, k, sum, before);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  static std::optional<std::size_t> only_difference(const Edge& a, const Edge& b) {
+    std::optional<std::size_t> found;
+    for (std::size_t i = 0; i < a.args.size(); ++i) {
+      if (a.args[i] == b.args[i]) continue;
+      if (found) return std::nullopt;
+      found = i;
+    }
+    return found;
+  }
+
+  bool adds(const Block& arm, Id sum, Id before) const {
+    const Node& s = cfg_.at(sum);
+    const bool is_integer = s.type == Type::I64;  // those that cannot overflow are chosen below
+    if (cfg_.is_param[sum] || s.args[0] == s.args[1] || !carried_[before]) return false;
+    if (s.op != (is_integer ? Op::AddExact : Op::Add) && s.op != (is_integer ? Op::SubExact : Op::Sub)) return false;
+    if (s.args[0] != before && (is_difference(s) || s.args[1] != before)) return false;
+    std::size_t others = 0;
+    bool has_sum = false;
+    for (Id id : arm.nodes) {
+      const Node& n = cfg_.at(id);
+      has_sum = has_sum || id == sum;
+      if (id == sum || (n.op == Op::CheckFinite && n.args[0] == sum)) continue;
+      const bool is_quick = n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul || n.op == Op::Neg || n.op == Op::Abs;
+      if (has_sum || !(n.type == Type::I64 ? is_cheap(cfg_, id) : is_quick) || ++others > kMostNodes) return false;
+    }
+    return has_sum;
+  }
+
+  static bool is_difference(const Node& n) { return n.op == Op::Sub || n.op == Op::SubExact; }
+
+  void join(uint32_t b, int k, Id sum, Id before) {
+    Node nothing;
+    nothing.type = cfg_.at(sum).type;
+    if (nothing.type != Type::I64 && !is_difference(cfg_.at(sum)))
+      nothing.imm = nothing.type == Type::F64 ? std::bit_cast<int64_t>(-0.0) : std::bit_cast<uint32_t>(-0.0F);
+    const Id zero = add(nothing, b);
+    const int which = cfg_.at(sum).args[0] == before ? 1 : 0;
+    const Id added = cfg_.at(sum).args[which];
+    Node choice;
+    choice.op = Op::Select;
+    choice.type = nothing.type;
+    choice.args[0] = cfg_.blocks[b].condition;
+    choice.args[1] = k == 0 ? added : zero;
+    choice.args[2] = k == 0 ? zero : added;
+    Block& arm = cfg_.blocks[cfg_.blocks[b].to[k].block];
+    for (Id id : arm.nodes) {
+      if (id == sum) {
+        const Id chosen = add(choice, b);
+        cfg_.nodes[sum].args[which] = chosen;
+      }
+      cfg_.blocks[b].nodes.push_back(id);
+    }
+    arm.nodes.clear();
+    Block& block = cfg_.blocks[b];
+    block.end = Block::End::Jump;
+    block.condition = kNone;
+    block.to[0] = arm.to[0];
+    block.to[1] = Edge{};
+  }
+
+  Id add(const Node& n, uint32_t b) {
+    const Id id = cfg_.add(n);
+    carried_.push_back(false);
+    cfg_.blocks[b].nodes.push_back(id);
+    return id;
+  }
+
+  Cfg& cfg_;
+  const Shape& shape_;
+  std::vector<bool>& carried_;  // by value: is it given from round to round?
+};
+
 }  // namespace
 
 void choose_values(Cfg& cfg) {
@@ -40,6 +146,7 @@ void choose_values(Cfg& cfg) {
   for (auto at = shape.order.rbegin(); at != shape.order.rend(); ++at) {
     const uint32_t b = *at;
     if (shape.depth[b] == 0 || cfg.blocks[b].end != Block::End::Branch) continue;
+    if (SumOfSome(cfg, shape, carried).run(b)) continue;
     const auto leads = [&](int k) -> const Edge* {  // through a block of cheap operations
       const uint32_t to = cfg.blocks[b].to[k].block;
       const Block& arm = cfg.blocks[to];

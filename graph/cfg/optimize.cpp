@@ -481,6 +481,7 @@ void optimize(Cfg& cfg, int vector_bytes) {
   separate_exits(cfg);
   separate_entries(cfg);
   for (Block& block : cfg.blocks) block.begins_round = false;
+  join_blocks(cfg);
   if (!shape_of(cfg).has_loop) return;
   separate_loops(cfg);
   add_preheaders(cfg);

@@ -1,0 +1,93 @@
+"""Sums to which only some rounds add: without a branch, and with the sign of zero, the overflow and the exceptions of the rounds that add."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from forms_support import check_same, run
+
+pytestmark = pytest.mark.capture
+
+
+def add_positive(a, start):
+    total = start
+    for i in range(len(a)):
+        if a[i] > 0:
+            total += a[i]
+    return total
+
+
+def subtract_others(a, start):
+    total = start
+    for i in range(len(a)):
+        if a[i] > 0:
+            continue
+        total -= a[i]
+    return total
+
+
+def add_products(a, start):
+    total = start
+    for value in a:
+        if value < 1:
+            total = value * value + total
+    return total
+
+
+def of_a_list(a, start):
+    items = a.tolist()
+    total = start
+    for i in range(len(items)):
+        if items[i] > 0:
+            total += items[i]
+    return total
+
+
+FORMS = (add_positive, subtract_others, add_products, of_a_list)
+RNG = np.random.default_rng(8)
+ARRAYS = {
+    "mixed": RNG.normal(size=300),
+    "none": np.full(50, -0.0),
+    "zeros": np.array([0.0, -0.0, -1.0, 0.0, -0.0] * 8),
+    "single": RNG.normal(size=100).astype(np.float32),
+    "left out": np.array([1.0, -np.inf, 2.0, np.nan, -np.inf, 3.0] * 6),
+    "overflow": np.array([1e308, -1.0, 1e308, 1e308, -1e308] * 5),
+    "integers": RNG.integers(-9, 9, 200),
+    "large integers": np.array([2**62, -1, 2**62, -(2**62), 2**61, -5] * 5),
+    "empty": np.zeros(0),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("start", [0.0, -0.0, 0, np.float64(-0.0), np.float32(1.5)], ids=repr)
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_sums_of_some_rounds(form, array, start):
+    marked = fj.jit(form)
+    for errors in ("ignore", "raise", "warn"):
+        with np.errstate(all=errors):
+            for _ in range(3):
+                check_same(run(form, (array, start)), run(marked, (array, start)), form.__name__)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_no_branch_is_left(dtype):
+    marked = fj.jit(add_positive)
+    a = np.ones(50, dtype)
+    for _ in range(3):
+        marked(a, dtype(0))
+    [entry] = marked._report()["entries"]
+    # The rounds before the first that adds have a loop of their own.
+    adding = [block for block in entry["graph"].split("\nblock") if " = add" in block and "depth 1" in block and "load" in block]
+    assert adding
+    assert all("select" in block for block in adding if "check.finite" in block or "add.exact" in block)
+
+
+def test_the_sign_of_a_sum_of_nothing():
+    marked = fj.jit(add_positive)
+    for _ in range(3):
+        assert math.copysign(1.0, marked(np.full(20, -1.0), -0.0)) == -1.0
