@@ -78,7 +78,11 @@ int64_t store_float(int64_t slot, int64_t bits) {
   return replace(slot, PyFloat_FromDouble(std::bit_cast<double>(bits)));
 }
 
-int64_t store_int(int64_t slot, int64_t value) { return replace(slot, PyLong_FromLongLong(value)); }
+int64_t store_int(int64_t slot, int64_t value) {
+  PyObject* held = *reinterpret_cast<PyObject**>(slot);
+  if (PyLong_CheckExact(held) && Py_REFCNT(held) == 1 && py::set_int(held, value)) return 1;
+  return replace(slot, PyLong_FromLongLong(value));
+}
 int64_t store_bool(int64_t slot, int64_t value) { return replace(slot, PyBool_FromLong(value != 0)); }
 
 int64_t append_object(int64_t list, PyObject* made) {

@@ -4,7 +4,12 @@
 
 #include <Python.h>
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "capture/py/cpython/facts.h"
 
 namespace framejit::capture::py {
 
@@ -14,6 +19,24 @@ inline constexpr int kListSize = offsetof(PyVarObject, ob_size);
 inline constexpr int kListItems = offsetof(PyListObject, ob_item);
 /// Of an int: its tag or its count of digits, and its first digit.
 inline constexpr int kIntTag = sizeof(PyObject), kIntDigit = sizeof(PyObject) + sizeof(Py_ssize_t);
+/// Gives an int of which there is one reference another value; false if it has no room for that, or if there is one
+/// object for all ints of this value.
+inline bool set_int(PyObject* object, int64_t value) {
+  constexpr uint64_t kMostShared = 1024;  // in 3.15; fewer before
+  constexpr int kSignBits = 3, kNegative = 2;
+  const uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  if (magnitude <= kMostShared) return false;
+  auto* const tag = reinterpret_cast<int64_t*>(reinterpret_cast<char*>(object) + kIntTag);
+  auto* const digits = reinterpret_cast<digit*>(reinterpret_cast<char*>(object) + kIntDigit);
+  const int64_t room = kIntsHaveTags ? *tag >> kSignBits : std::abs(*tag);
+  const int64_t count = (std::bit_width(magnitude) + PyLong_SHIFT - 1) / PyLong_SHIFT;
+  if (count > room) return false;
+  if (kIntsHaveTags) *tag = count << kSignBits | (value < 0 ? kNegative : 0);
+  else *tag = value < 0 ? -count : count;
+  for (int64_t i = 0; i < count; ++i) digits[i] = static_cast<digit>(magnitude >> (PyLong_SHIFT * i) & PyLong_MASK);
+  return true;
+}
+
 /// Of an iterator over a list, a tuple, or what has __getitem__: the next index, and what it goes over.
 inline constexpr int kIteratorIndex = sizeof(PyObject), kIteratorSequence = sizeof(PyObject) + sizeof(Py_ssize_t);
 
