@@ -237,16 +237,17 @@ void CfgNodes::emit_integer(Id id) {
 
 void CfgNodes::emit_division(Id id) {
   const Node& n = cfg_.at(id);
-  const bool power = cfg_.is_const(n.args[1]) && cfg_.at(n.args[1]).imm > 0 &&
-                     std::has_single_bit(static_cast<uint64_t>(cfg_.at(n.args[1]).imm)) && is_small(n.args[1]);
-  if (power) {
-    const auto divisor = static_cast<int32_t>(cfg_.at(n.args[1]).imm);
+  const int64_t constant = cfg_.is_const(n.args[1]) ? cfg_.at(n.args[1]).imm : 0;
+  if (constant > 0 && std::has_single_bit(static_cast<uint64_t>(constant))) {
     start(id, n.args[0]);
-    if (n.op == Op::FloorDiv) cc_.sar(gp(id), std::countr_zero(static_cast<uint32_t>(divisor)));
-    else cc_.and_(gp(id), divisor - 1);
-    return;
+    if (n.op == Op::FloorDiv) return void(cc_.sar(gp(id), std::countr_zero(static_cast<uint64_t>(constant))));
+    if (constant - 1 == static_cast<int32_t>(constant - 1))
+      return void(cc_.and_(gp(id), static_cast<int32_t>(constant - 1)));
+    const Gp mask = cc_.newInt64();
+    set(mask, constant - 1);
+    return void(cc_.and_(gp(id), mask));
   }
-  if (cfg_.is_const(n.args[1]) && cfg_.at(n.args[1]).imm > 1) return emit_division_by(id, cfg_.at(n.args[1]).imm);
+  if (constant > 1) return emit_division_by(id, constant);
   const Gp quotient = cc_.newInt64(), rest = cc_.newInt64(), fix = cc_.newInt64(), zero = cc_.newInt64();
   const Gp divisor = gp(n.args[1]);
   const Label divide = cc_.newLabel(), narrow = cc_.newLabel(), done = cc_.newLabel();

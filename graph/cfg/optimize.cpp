@@ -221,11 +221,11 @@ bool may_move(const Cfg& cfg, const Node& n) {
 /// Constants by value; new ones stand in the entry.
 class Constants {
  public:
-  Id operator()(Cfg& cfg, int64_t value) {
-    const auto [at, first] = known_.emplace(value, kNone);
+  Id operator()(Cfg& cfg, int64_t value, Type type = Type::I64) {
+    const auto [at, first] = known_.emplace(std::pair(type, value), kNone);
     if (first) {
       Node n;
-      n.type = Type::I64;
+      n.type = type;
       n.imm = value;
       at->second = cfg.add(n);
       cfg.blocks[0].nodes.push_back(at->second);
@@ -234,8 +234,24 @@ class Constants {
   }
 
  private:
-  std::map<int64_t, Id> known_;
+  std::map<std::pair<Type, int64_t>, Id> known_;
 };
+
+/// The bits of 1 / x for a power of 2, whose quotients are products with that, to the bit.
+std::optional<int64_t> exact_reciprocal(Type type, int64_t bits) {
+  int exponent = 0;
+  const auto of = [&](auto x) -> std::optional<decltype(x)> {
+    const auto reciprocal = 1 / x;
+    if (std::abs(std::frexp(x, &exponent)) != decltype(x){0.5} || !std::isnormal(reciprocal)) return std::nullopt;
+    return reciprocal;
+  };
+  if (type == Type::F64) {
+    if (const auto r = of(std::bit_cast<double>(bits))) return std::bit_cast<int64_t>(*r);
+  } else if (type == Type::F32) {
+    if (const auto r = of(std::bit_cast<float>(static_cast<uint32_t>(bits)))) return std::bit_cast<uint32_t>(*r);
+  }
+  return std::nullopt;
+}
 
 /// Constants stand on the right, add up, and go into addresses.
 void associate(Cfg& cfg, Id id, Constants& constants) {
@@ -252,6 +268,13 @@ void associate(Cfg& cfg, Id id, Constants& constants) {
     std::swap(n.args[0], n.args[1]);
     cfg.nodes[id] = n;
   }
+  if (n.op == Op::Div && cfg.is_const(n.args[1]))
+    if (const auto reciprocal = exact_reciprocal(n.type, cfg.at(n.args[1]).imm)) {
+      n.op = Op::Mul;
+      n.args[1] = constants(cfg, *reciprocal, n.type);
+      cfg.nodes[id] = n;
+      return;
+    }
   // A sum with a constant, as value and constant.
   const auto split = [&](Id v) -> std::optional<std::pair<Id, int64_t>> {
     const Node& s = cfg.at(v);
@@ -409,6 +432,40 @@ bool fold_branches(Cfg& cfg) {
   return changed;
 }
 
+/// A remainder beside the quotient of the same numbers is computed from that: `rest % 10` and `rest // 10`.
+bool share_quotients(Cfg& cfg) {
+  bool changed = false;
+  for (Block& b : cfg.blocks) {
+    const std::vector<Id> nodes = b.nodes;
+    const auto has_quotient = [&](const Node& n) {
+      return std::any_of(nodes.begin(), nodes.end(), [&](Id q) {
+        const Node& other = cfg.at(q);
+        return other.op == Op::FloorDiv && other.args[0] == n.args[0] && other.args[1] == n.args[1];
+      });
+    };
+    b.nodes.clear();
+    for (Id id : nodes) {
+      Node n = cfg.at(id);
+      if (n.op == Op::FloorMod && may_move(cfg, n) &&
+          !std::has_single_bit(static_cast<uint64_t>(cfg.at(n.args[1]).imm)) && has_quotient(n)) {
+        const Id x = n.args[0];
+        n.op = Op::FloorDiv;
+        b.nodes.push_back(cfg.add(n));
+        n.op = Op::Mul;
+        n.args[0] = b.nodes.back();
+        b.nodes.push_back(cfg.add(n));
+        n.op = Op::Sub;
+        n.args[0] = x;
+        n.args[1] = b.nodes.back();
+        cfg.nodes[id] = n;
+        changed = true;
+      }
+      b.nodes.push_back(id);
+    }
+  }
+  return changed;
+}
+
 /// Takes out what nothing uses.
 void drop_unused(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
@@ -508,6 +565,7 @@ void optimize(Cfg& cfg, int vector_bytes) {
     add_preheaders(cfg);
     simplify(widen_loops(cfg, vector_bytes));
   }
+  simplify(share_quotients(cfg));
   sink_results(cfg);
   drop_unused(cfg);
   join_blocks(cfg);

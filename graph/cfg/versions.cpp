@@ -307,9 +307,14 @@ class Version {
         if (!p.complete() || !q.complete()) return {};
         const Range& fixed = cfg_.is_const(n.args[0]) || !is_inside(n.args[0]) ? p : q;
         const Range& other = &fixed == &p ? q : p;
-        if (fixed.low->base != fixed.high->base || fixed.low->plus != fixed.high->plus) return {};
-        const Range r{bounds_.product(other.low, fixed.low), bounds_.product(other.high, fixed.low)};
-        return r.complete() ? r : Range{};
+        if (fixed.low->base == fixed.high->base && fixed.low->plus == fixed.high->plus) {
+          const std::size_t mark = bounds_.needed();
+          const Range r{bounds_.product(other.low, fixed.low), bounds_.product(other.high, fixed.low)};
+          if (r.complete()) return r;
+          bounds_.keep(mark);
+        }
+        return {bounds_.product_of_naturals(*p.low, *q.low, *p.high, *q.high),
+                bounds_.product_of_naturals(*p.high, *q.high, *p.high, *q.high)};
       }
       case Op::And:
         for (const Id a : {n.args[0], n.args[1]})

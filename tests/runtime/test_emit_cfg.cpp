@@ -167,9 +167,10 @@ TEST(EmitCfg, OperatorsOnIntegers) {
 }
 
 TEST(EmitCfg, DivisionsByConstants) {
-  for (const int64_t divisor : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{5}, int64_t{7}, int64_t{10}, int64_t{64},
-                                int64_t{641}, int64_t{1000003}, (int64_t{1} << 31) - 1, int64_t{1} << 40,
-                                (int64_t{1} << 62) + 1, std::numeric_limits<int64_t>::max()})
+  for (const int64_t divisor :
+       {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{5}, int64_t{7}, int64_t{10}, int64_t{64}, int64_t{641},
+        int64_t{1000003}, (int64_t{1} << 31) - 1, int64_t{1} << 31, int64_t{1} << 32, int64_t{1} << 40,
+        int64_t{1} << 62, (int64_t{1} << 62) + 1, std::numeric_limits<int64_t>::max()})
     for (const Op op : {Op::FloorDiv, Op::FloorMod}) {
       Cfg g;
       g.blocks.emplace_back();
@@ -189,6 +190,63 @@ TEST(EmitCfg, DivisionsByConstants) {
             << number << " by " << divisor;
       }
     }
+}
+
+TEST(EmitCfg, AQuotientAndARemainderOfTheSameNumbers) {
+  for (const int64_t divisor : {int64_t{7}, int64_t{10}, int64_t{16}, int64_t{1000003}, (int64_t{1} << 62) + 1}) {
+    Cfg g;
+    g.blocks.resize(3);
+    g.exits.resize(1);
+    const Id a = input(g, Type::I64, 0), by = constant(g, 0, divisor);
+    // In a loop, as the passes leave other graphs early.
+    g.blocks[0].end = cfg::Block::End::Jump;
+    g.blocks[0].to[0] = {1, {a}};
+    const Id p = g.add_param(1, Type::I64);
+    const Id rest = node(g, 1, Op::FloorMod, Type::I64, p, by), quotient = node(g, 1, Op::FloorDiv, Type::I64, p, by);
+    g.blocks[1].end = cfg::Block::End::Branch;
+    g.blocks[1].condition = node(g, 1, Op::Lt, Type::I64, constant(g, 1, 1 << 20), quotient);
+    g.blocks[1].to[0] = {1, {quotient}};
+    g.blocks[1].to[1] = {2, {}};
+    g.exits[0].values = {quotient, rest};
+    g.blocks[2].end = cfg::Block::End::Leave;
+    g.blocks[2].exit = 0;
+    ASSERT_EQ(cfg::verify(g), "");
+    Cfg passes = g;
+    cfg::optimize(passes);
+    ASSERT_EQ(cfg::verify(passes), "") << cfg::print(passes);
+    const std::string text = cfg::print(passes);
+    EXPECT_EQ(text.find("floormod") == std::string::npos, divisor != 16) << text;
+    const Kernel kernel(passes, Isa::Avx2);
+    for (int64_t number : edges(Type::I64)) {
+      char* const pointers[] = {reinterpret_cast<char*>(&number)};
+      EXPECT_EQ(kernel.run({}, pointers).values, interpreted(g, {}, pointers).values) << number << " by " << divisor;
+    }
+  }
+}
+
+TEST(EmitCfg, QuotientsByPowersOf2AreProducts) {
+  for (const double divisor : {2.0, -0.5, 1.0, 0x1p31, 0x1p-300, 0x1p1022, 0x1p1023, 0x1p-1022, 3.0, 0.0, -0.0,
+                               std::numeric_limits<double>::infinity(), std::numeric_limits<double>::denorm_min()}) {
+    Cfg g;
+    g.blocks.emplace_back();
+    g.exits.resize(1);
+    Node by;
+    by.type = Type::F64;
+    by.imm = std::bit_cast<int64_t>(divisor);
+    const Id a = input(g, Type::F64, 0);
+    g.exits[0].values = {node(g, 0, Op::Div, Type::F64, a, add(g, 0, by))};
+    g.blocks[0].end = cfg::Block::End::Leave;
+    g.blocks[0].exit = 0;
+    Cfg passes = g;
+    cfg::optimize(passes);
+    int exponent = 0;
+    const bool is_product = std::abs(std::frexp(divisor, &exponent)) == 0.5 && std::isnormal(1 / divisor);
+    EXPECT_EQ(cfg::print(passes).find("= div ") == std::string::npos, is_product) << divisor;
+    for (int64_t number : edges(Type::F64)) {
+      char* const pointers[] = {reinterpret_cast<char*>(&number)};
+      EXPECT_EQ(Kernel(passes, Isa::Avx2).run({}, pointers).values, interpreted(g, {}, pointers).values) << divisor;
+    }
+  }
 }
 
 TEST(EmitCfg, OperatorsOnFloats) {
