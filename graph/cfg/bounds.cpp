@@ -97,11 +97,14 @@ std::optional<Bound> Bounds::product(const std::optional<Bound>& a, const std::o
   return Bound{node(Op::Mul, value(*a), by->base), 0, bits, false};
 }
 
-Bound Bounds::product_of_naturals(const Bound& a, const Bound& b, const Bound& most_a, const Bound& most_b) {
+std::optional<Bound> Bounds::product_of_naturals(const Bound& a, const Bound& b, const Bound& most_a,
+                                                 const Bound& most_b) {
   constexpr int kBits = 30;
-  for (const Bound* least : {&a, &b}) at_most(number(0), *least);
-  for (const Bound* most : {&most_a, &most_b}) at_most(*most, number(int64_t{1} << kBits), 1);
-  return {node(Op::Mul, value(a), value(b)), 0, 2 * kBits, false};
+  for (const Bound* least : {&a, &b})
+    if (!at_most(number(0), *least)) return std::nullopt;
+  for (const Bound* most : {&most_a, &most_b})
+    if (!at_most(*most, number(int64_t{1} << kBits), 1)) return std::nullopt;
+  return Bound{node(Op::Mul, value(a), value(b)), 0, 2 * kBits, false};
 }
 
 bool Bounds::at_most(const Bound& a, const Bound& b, int64_t by) {

@@ -55,7 +55,7 @@ class Bounds {
   /// Times a natural number.
   std::optional<Bound> product(const std::optional<Bound>& a, const std::optional<Bound>& by);
   /// Of two numbers from 0 on, of which `most_a` and `most_b` are the greatest, if these are below 2 ** 30.
-  Bound product_of_naturals(const Bound& a, const Bound& b, const Bound& most_a, const Bound& most_b);
+  std::optional<Bound> product_of_naturals(const Bound& a, const Bound& b, const Bound& most_a, const Bound& most_b);
   /// Is a + by <= b? A condition in front of the loop, if it is not known.
   bool at_most(const Bound& a, const Bound& b, int64_t by = 0);
 

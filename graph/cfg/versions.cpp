@@ -313,8 +313,9 @@ class Version {
           if (r.complete()) return r;
           bounds_.keep(mark);
         }
-        return {bounds_.product_of_naturals(*p.low, *q.low, *p.high, *q.high),
-                bounds_.product_of_naturals(*p.high, *q.high, *p.high, *q.high)};
+        const Range r{bounds_.product_of_naturals(*p.low, *q.low, *p.high, *q.high),
+                      bounds_.product_of_naturals(*p.high, *q.high, *p.high, *q.high)};
+        return r.complete() ? r : Range{};
       }
       case Op::And:
         for (const Id a : {n.args[0], n.args[1]})

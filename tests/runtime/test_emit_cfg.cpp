@@ -701,7 +701,7 @@ class RandomNest {
 TEST(EmitCfg, RandomNestsKeepTheirMeaning) {
   const char* const first = std::getenv("FRAMEJIT_SEED");
   const char* const count = std::getenv("FRAMEJIT_SEEDS");
-  const int64_t from = first ? std::atoll(first) : 0, seeds = count ? std::atoll(count) : 400;
+  const int64_t from = first ? std::atoll(first) : 0, seeds = count ? std::atoll(count) : 1000;
   constexpr std::size_t kElements = 40;
   int finished = 0, widened = 0;
   for (int64_t seed = from; seed < from + seeds; ++seed) {
