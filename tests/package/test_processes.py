@@ -254,6 +254,21 @@ def test_multiprocessing_spawn(tmp_path):
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_pickles_come_to_rest():
+    """Dask compares what it pickles again with what it had; loading a class by value changes it the first time."""
+    run(
+        DEFINITIONS
+        + """
+for thing in (Model(3), Model(3).method, local, closure(3)):
+    pickles = []
+    for _ in range(3):
+        pickles.append(cloudpickle.dumps(thing))
+        pickle.loads(pickles[-1])
+    assert pickles[1] == pickles[2], thing
+"""
+    )
+
+
 def test_dask():
     run(
         DEFINITIONS

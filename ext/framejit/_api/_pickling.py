@@ -53,6 +53,12 @@ def _takes_by_value(frame: FrameType, module: str) -> bool:
 
 def remake(function: FunctionType, settings: dict[str, Any]) -> Any:
     """Marks a function that was pickled; if it came before with all that it uses, what was compiled for it is used again."""
+    # Pickles show which strings are one object: those of a function that came before, and of its class, which did not,
+    # would not give the same bytes twice. Dask asks for these.
+    if type(function.__module__) is str:
+        function.__module__ = sys.intern(function.__module__)
+    if type(name := function.__globals__.get("__name__")) is str:
+        function.__globals__["__name__"] = sys.intern(name)
     key = function.__code__, function.__code__.co_filename, repr(settings)
     marked = _kept.pop(key, None)
     if marked is None or not _is_same(marked.__wrapped__, function):
