@@ -111,6 +111,7 @@ struct ScalarLoop {
   void (*function)(char** args, const intptr_t* count, const intptr_t* steps, void* data);
   void* data;
   bool gives_bool;
+  bool same_at_every_place;  // of several numbers, each gives what it would give alone
 };
 
 struct CaptureOptions {

@@ -322,6 +322,37 @@ void call_in_lanes(double (*function)(double, double), const double* x, double e
 
 }  // namespace
 
+CfgVectors::Mem CfgVectors::on_stack(int which, const Node& n) {
+  constexpr int kBytes = 64;
+  if (!has_lanes_) {
+    has_lanes_ = true;
+    lanes_ = cc_.newStack(2 * kBytes, kBytes);
+  }
+  Mem at = lanes_.cloneAdjusted(which * kBytes);
+  at.setSize(static_cast<uint32_t>(bytes_of(n)));
+  return at;
+}
+
+void CfgVectors::emit_call(Id id) {
+  const Node& n = cfg_.at(id);
+  const Mem numbers = on_stack(0, n), results = on_stack(1, n);
+  cc_.emit(I::kIdVmovups, numbers, vec(n.args[1]));
+  const Gp first = cc_.newInt64(), in = cc_.newIntPtr(), out = cc_.newIntPtr(), count = cc_.newInt64(),
+           target = cc_.newIntPtr();
+  cc_.mov(first, cfg_.at(cfg_.at(n.args[0]).args[0]).imm);
+  cc_.lea(in, numbers);
+  cc_.lea(out, results);
+  cc_.mov(count, static_cast<int64_t>(n.lanes));
+  cc_.mov(target, reinterpret_cast<uint64_t>(n.function->in_lanes));
+  asmjit::InvokeNode* call = nullptr;
+  cc_.invoke(&call, target, asmjit::FuncSignatureT<void, int64_t, void*, void*, int64_t>(asmjit::CallConvId::kCDecl));
+  call->setArg(0, first);
+  call->setArg(1, in);
+  call->setArg(2, out);
+  call->setArg(3, count);
+  cc_.emit(I::kIdVmovups, vec(id), results);
+}
+
 void CfgVectors::emit_power(Id id) {
   const Node& n = cfg_.at(id);
   const double exponent = std::bit_cast<double>(cfg_.at(cfg_.at(n.args[1]).args[0]).imm);
@@ -346,14 +377,7 @@ void CfgVectors::emit_power(Id id) {
   const asmjit::Label end = cc_.newLabel();
   cc_.cmp(done.r32(), (1 << n.lanes) - 1);
   cc_.je(end);
-  constexpr uint32_t kBytes = 64;
-  if (!has_lanes_) {
-    has_lanes_ = true;
-    lanes_ = cc_.newStack(2 * kBytes, kBytes);
-  }
-  Mem of_x = lanes_, of_result = lanes_.cloneAdjusted(kBytes);
-  of_x.setSize(static_cast<uint32_t>(bytes_of(n)));
-  of_result.setSize(static_cast<uint32_t>(bytes_of(n)));
+  const Mem of_x = on_stack(0, n), of_result = on_stack(1, n);
   cc_.emit(I::kIdVmovups, of_x, x);
   cc_.emit(I::kIdVmovups, of_result, quick.result);
   const Gp function = cc_.newIntPtr(), xs = cc_.newIntPtr(), results = cc_.newIntPtr(), target = cc_.newIntPtr();
@@ -499,7 +523,8 @@ void CfgVectors::emit(Id id) {
     case Op::ToF64:
     case Op::ToF32:
     case Op::ToI64: return emit_conversion(id);
-    case Op::Call: return emit_power(id);
+    case Op::Bits: return void(cc_.emit(I::kIdVmovaps, vec(id), vec(n.args[0])));
+    case Op::Call: return n.function->in_lanes ? emit_call(id) : emit_power(id);
     default: break;
   }
   if (cfg::is_comparison(n.op)) return emit_comparison(id);

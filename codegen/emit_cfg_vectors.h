@@ -64,6 +64,10 @@ class CfgVectors {
   void emit_float(cfg::Id id);
   /// See cfg::calls_quick_power().
   void emit_power(cfg::Id id);
+  /// Of a function for several numbers in memory.
+  void emit_call(cfg::Id id);
+  /// One of two places for a vector.
+  Mem on_stack(int which, const cfg::Node& n);
   void emit_integer(cfg::Id id);
   void emit_conversion(cfg::Id id);
   void narrow(const Mem& at, const Vec& v, int size);
@@ -82,7 +86,7 @@ class CfgVectors {
   bool has_cell_ = false;
   Mem cell_;
   bool has_lanes_ = false;
-  Mem lanes_;  // on the stack: two vectors
+  Mem lanes_;  // see on_stack()
 };
 
 }  // namespace framejit::codegen

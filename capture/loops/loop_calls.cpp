@@ -89,11 +89,24 @@ double numpy_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<double>
 int64_t numpy_truth_of_one(int64_t row, int64_t x) { return run_loop<unsigned char>(row, x); }
 int64_t numpy_truth_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<unsigned char>(row, x, y); }
 
+void numpy_of_several(int64_t row, const void* numbers, void* results, int64_t count) {
+  asm volatile("vzeroupper");  // the loop may be older than AVX
+  const auto& loop = *reinterpret_cast<const ScalarLoop*>(row);
+  char* args[] = {static_cast<char*>(const_cast<void*>(numbers)), static_cast<char*>(results)};
+  const intptr_t rounds = count, steps[] = {sizeof(double), sizeof(double)};
+  loop.function(args, &rounds, steps, loop.data);
+}
+
 #define FRAMEJIT_NUMPY(name, result, operands) \
   {#name, reinterpret_cast<const void*>(&name), Type::result, operands, Type::I64}
 const cfg::Function kNumpy[] = {FRAMEJIT_NUMPY(numpy_of_one, F64, 2), FRAMEJIT_NUMPY(numpy_of_two, F64, 3),
                                 FRAMEJIT_NUMPY(numpy_truth_of_one, I64, 2), FRAMEJIT_NUMPY(numpy_truth_of_two, I64, 3)};
 #undef FRAMEJIT_NUMPY
+const cfg::Function kNumpyAtOnce = [] {
+  cfg::Function function = kNumpy[0];
+  function.in_lanes = numpy_of_several;
+  return function;
+}();
 
 Typed null() {
   Typed v;
@@ -354,7 +367,9 @@ std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, con
   if (!loop) return std::nullopt;
   std::vector<cfg::Id> bits;
   for (const Typed& a : args) bits.push_back(t.op(Op::Bits, Type::I64, t.settled(as_f64(t, a))));
-  const cfg::Function& function = kNumpy[(loop->gives_bool ? 2 : 0) + (args.size() == 2 ? 1 : 0)];
+  const bool at_once = loop->same_at_every_place && args.size() == 1;
+  const cfg::Function& function =
+      at_once ? kNumpyAtOnce : kNumpy[(loop->gives_bool ? 2 : 0) + (args.size() == 2 ? 1 : 0)];
   cfg::Node n;
   n.op = Op::Call;
   n.type = function.result;

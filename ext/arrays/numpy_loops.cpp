@@ -3,7 +3,10 @@
 // pointers.
 #include "ext/arrays/numpy_loops.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "ext/arrays/numpy_api.h"
@@ -38,6 +41,15 @@ bool has_loop_of_ints(const PyUFuncObject* ufunc) {
   return false;
 }
 
+/// Functions whose loop over float64 gives the same bits whatever else it goes over. Not such are minimum and its like,
+/// for zeros and NaN.
+bool is_same_at_every_place(const PyUFuncObject* ufunc) {
+  static constexpr std::string_view kNames[] = {"exp",  "exp2", "expm1",   "log",     "log2",    "log10",  "log1p",
+                                                "sin",  "cos",  "tan",     "arcsin",  "arccos",  "arctan", "sinh",
+                                                "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "cbrt"};
+  return ufunc->name && std::find(std::begin(kNames), std::end(kNames), ufunc->name) != std::end(kNames);
+}
+
 }  // namespace
 
 const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints) {
@@ -55,7 +67,9 @@ const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_in
         (result != NPY_DOUBLE && result != NPY_BOOL))
       continue;
     void* data = ufunc->data ? const_cast<void*>(ufunc->data[loop]) : nullptr;
-    return &known->emplace(Py_NewRef(callable), capture::ScalarLoop{ufunc->functions[loop], data, result == NPY_BOOL})
+    return &known
+                ->emplace(Py_NewRef(callable), capture::ScalarLoop{ufunc->functions[loop], data, result == NPY_BOOL,
+                                                                   is_same_at_every_place(ufunc)})
                 .first->second;
   }
   return nullptr;

@@ -90,6 +90,11 @@ int size_of(Mem mem) {
 
 Type type_of(Mem mem) { return mem == Mem::F64 ? Type::F64 : mem == Mem::F32 ? Type::F32 : Type::I64; }
 
+bool calls_in_lanes(const Cfg& cfg, const Node& n) {
+  return calls_quick_power(cfg, n) ||
+         (n.op == Op::Call && n.function->in_lanes && n.function->operands == 2 && cfg.is_const(n.args[0]));
+}
+
 bool calls_quick_power(const Cfg& cfg, const Node& n) {
   if (n.op != Op::Call || !n.function->is_power) return false;
   const Node& by = cfg.at(n.args[1]);

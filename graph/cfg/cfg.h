@@ -78,6 +78,9 @@ struct Function {
   int operands;
   Type operand;
   bool is_power = false;  // pow of the C library
+  /// Of a call whose first operand is constant and whose second one is a number: does the same for several in memory,
+  /// if it is not null.
+  void (*in_lanes)(int64_t first, const void* numbers, void* results, int64_t count) = nullptr;
 };
 
 struct Node {
@@ -138,6 +141,8 @@ struct Cfg {
   uint32_t number_of(uint32_t exit) const { return exits[exit].number == kNone ? exit : exits[exit].number; }
 };
 
+/// Can this call be done in lanes?
+bool calls_in_lanes(const Cfg& cfg, const Node& n);
 /// Is this a call of pow with a constant exponent that code generation has products and roots for, also in lanes?
 bool calls_quick_power(const Cfg& cfg, const Node& n);
 

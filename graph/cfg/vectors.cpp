@@ -223,6 +223,7 @@ class Vectors : Rounds {
         case Op::Or:
         case Op::Xor:
         case Op::Neg: return true;
+        case Op::Bits: return of == Type::F64;
         case Op::Mul:
         case Op::Abs: return wide;
         case Op::Shl:
@@ -252,7 +253,7 @@ class Vectors : Rounds {
       case Op::Ceil:
       case Op::Trunc:
       case Op::Rint: return true;
-      case Op::Call: return calls_quick_power(cfg_, n);
+      case Op::Call: return calls_in_lanes(cfg_, n);
       case Op::ToF64: return of == Type::F32 || wide;
       case Op::ToF32: return of == Type::F64;
       case Op::Select: return wide || size_of_type(condition_type(n.args[0])) == size_of_type(n.type);

@@ -1,0 +1,71 @@
+"""NumPy's functions of single numbers in loops, one by one and for several rounds at once: the bits and warnings of plain execution."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from framejit import _core
+from forms_support import check_same, run
+
+pytestmark = pytest.mark.capture
+
+NAMES = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh cbrt rint"
+).split()
+RNG = np.random.default_rng(12)
+
+
+def made(name):
+    scope = {"np": np}
+    exec(f"def loop(a, out):\n    for i in range(len(a)):\n        out[i] = np.{name}(a[i]) + 0.25\n    return out", scope)
+    return scope["loop"]
+
+
+@pytest.fixture(autouse=True, params=itertools.product(["avx2", "avx512"], ["numbers", "vectors"]), ids="-".join)
+def kernels(request, monkeypatch):
+    cpu, lanes = request.param
+    monkeypatch.setattr(fj.config, "cpu", cpu)
+    monkeypatch.setattr(fj.config, "profitability", "off" if lanes == "vectors" else "estimate")
+    before = _core.set_widen_after(1 << 60)
+    yield request.param
+    _core.set_widen_after(before)
+
+
+def numbers_for(name):
+    if name in ("arcsin", "arccos", "arctanh"):
+        return RNG.uniform(-0.99, 0.99, 1003)
+    numbers = np.concatenate([RNG.normal(size=500), RNG.uniform(-30, 30, 503)])
+    return np.abs(numbers) + (name == "arccosh") if name.startswith(("log", "arccosh")) else numbers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bits(name, kernels):
+    plain, marked = made(name), fj.jit(made(name))
+    numbers = numbers_for(name)
+    for length in (len(numbers), 0, 1, 3, 4, 5, 7, 8, 9, 17, 40):
+        expected, got = np.zeros(length), np.zeros(length)
+        plain(numbers[:length], expected)
+        marked(numbers[:length], got)
+        assert got.tobytes() == expected.tobytes(), length
+    cpu, lanes = kernels
+    graph = marked._report()["entries"][0]["graph"]
+    several = f"f64x{8 if cpu == 'avx512' else 4} = call"
+    assert (several in graph) == (lanes == "vectors" and name != "rint")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 0.0, -0.0, -1.0, 1.0, 2.0, 710.0, -1e300, 1e22, 5e-324])
+@pytest.mark.parametrize("name", NAMES)
+def test_special_numbers_among_others(name, special):
+    plain, marked = made(name), fj.jit(made(name))
+    numbers = np.linspace(0.1, 0.9, 40) + (name == "arccosh")
+    marked(numbers, np.zeros(40))
+    for errors, at in itertools.product(("ignore", "raise", "warn"), (3, 16, 39)):
+        changed = numbers.copy()
+        changed[at] = special
+        with np.errstate(all=errors):
+            check_same(run(plain, (changed, np.zeros(40))), run(marked, (changed, np.zeros(40))), f"{name} {special} {at}")
