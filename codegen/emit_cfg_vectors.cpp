@@ -511,6 +511,18 @@ void CfgVectors::emit_sum(Id id) {
   cc_.mov(numbers_.gp(id), cell());
 }
 
+void CfgVectors::emit_add_lanes(Id id) {
+  const Node& n = cfg_.at(id);
+  const Node& of = cfg_.at(n.args[0]);
+  Mem lane = on_stack(0, of);
+  cc_.emit(I::kIdVmovups, lane, vec(n.args[0]));
+  const Xmm sum = cc_.newXmmSd();
+  cc_.vmovaps(sum, numbers_.xmm(n.args[1]));
+  lane.setSize(8);
+  for (int i = 0; i < of.lanes; ++i) cc_.vaddsd(sum, sum, lane.cloneAdjusted(8 * i));
+  cc_.vmovaps(numbers_.xmm(id), sum);
+}
+
 void CfgVectors::emit(Id id) {
   const Node& n = cfg_.at(id);
   switch (n.op) {

@@ -35,6 +35,7 @@ class CfgVectors {
   /// Jumps if Finite or AllOf is that.
   void jump_if(cfg::Id id, bool truth, const asmjit::Label& to);
   void emit_sum(cfg::Id id);
+  void emit_add_lanes(cfg::Id id);
   asmjit::x86::Vec vec(cfg::Id id);
   void move(cfg::Id to, cfg::Id from);
   asmjit::x86::Vec copy(cfg::Id id);

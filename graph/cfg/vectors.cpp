@@ -43,9 +43,10 @@ class Vectors : Rounds {
 
  private:
   struct Param {
-    enum Kind : uint8_t { Counts, Follows, Sums } kind = Counts;
+    // Sums: of integers. InOrder: of floats, one after the other.
+    enum Kind : uint8_t { Counts, Follows, Sums, InOrder } kind = Counts;
     Id next = kNone;   // what the next round gets
-    Id added = kNone;  // Sums: in each round
+    Id added = kNone;  // Sums, InOrder: in each round
   };
 
   // What rounds give to each other.
@@ -60,7 +61,7 @@ class Vectors : Rounds {
       const std::optional<int64_t> by = adds ? number(n.args[1]) : std::nullopt;
       if (by && is_within(*by, kMostStep) && cfg_.at(params[i]).type == Type::I64) {
         form_[params[i]] = {Form::Steps, *by, false};
-      } else if (!find_sum(p, params[i])) {
+      } else if (!find_sum(p, params[i]) && !find_sum_in_order(p, params[i])) {
         p.kind = Param::Follows;
         unknown_.insert(params[i]);
       }
@@ -94,6 +95,36 @@ class Vectors : Rounds {
     unknown_.insert(param);
     p.kind = Param::Sums;
     p.added = added;
+    return true;
+  }
+
+  /// A float64 that is added to in each round and not used otherwise, if what is added takes longer than the sum.
+  bool find_sum_in_order(Param& p, Id param) {
+    const Node sum = cfg_.at(p.next);
+    if (sum.type != Type::F64 || cfg_.is_param[p.next] || !is_inside(p.next) || sum.args[0] == sum.args[1])
+      return false;
+    if (sum.op != Op::Add && (sum.op != Op::Sub || sum.args[0] != param)) return false;
+    if (sum.args[0] != param && sum.args[1] != param) return false;
+    bool takes_long = false;
+    for (const Step& s : order_) {
+      const Node& n = cfg_.at(s.id);
+      takes_long = takes_long || n.op == Op::Div || n.op == Op::Sqrt || n.op == Op::Call;
+      if (s.id == p.next && s.where != kNone) return false;
+      if (s.where == p.next || s.where == param) return false;
+      for (Id a : n.args) {
+        if (a == param && s.id != p.next) return false;
+        if (a == p.next && a != kNone && n.op != Op::CheckFinite) return false;
+      }
+    }
+    for (std::size_t i = 0; i < next_.size(); ++i)
+      if ((next_[i] == p.next || next_[i] == param) && cfg_.blocks[head_].params[i] != param) return false;
+    if (!takes_long || end_condition_ == p.next || end_condition_ == param) return false;
+    p.added = sum.args[0] == param ? sum.args[1] : sum.args[0];
+    if (sum.op == Op::Sub) p.added = copy(Op::Neg, Type::F64, p.added, kNone);
+    p.kind = Param::InOrder;
+    skipped_.insert(p.next);
+    unknown_.insert(param);
+    in_order_.insert(p.next);
     return true;
   }
 
@@ -290,7 +321,7 @@ class Vectors : Rounds {
   bool find_lanes() {
     bool works = false, only_f32 = true;
     for (const Param& p : params_) {
-      if (p.kind != Param::Sums) continue;
+      if (p.kind != Param::Sums && p.kind != Param::InOrder) continue;
       works = true;
       only_f32 = false;
     }
@@ -428,6 +459,7 @@ class Vectors : Rounds {
           require(test(Op::AllOf, where_it_holds(vector(n.args[0]), other), count), true, fails);
           break;
         case Op::CheckFinite:
+          if (in_order_.count(n.args[0]) != 0) break;  // asked of the sum of all lanes
           other.type = cfg_.at(n.args[0]).type;
           require(test(Op::Finite, where_it_holds(vector(n.args[0]), other), count), true, fails);
           break;
@@ -443,6 +475,17 @@ class Vectors : Rounds {
         }
         default: break;
       }
+    }
+    std::map<std::size_t, Id> totals;
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      if (params_[i].kind != Param::InOrder) continue;
+      Node total;
+      total.op = Op::AddLanes;
+      total.type = Type::F64;
+      total.args[0] = vector(params_[i].added);
+      total.args[1] = scalar(cfg_.blocks[head_].params[i]);
+      totals[i] = add(total);
+      require(test(Op::Finite, totals[i], kNone), true, fails);
     }
     for (const Waiting& w : stores) {
       const int64_t stride = access_of(w.id).stride;
@@ -465,6 +508,8 @@ class Vectors : Rounds {
         } else {
           next.push_back(make(Op::Add, scalar(p), test(Op::SumOf, vector(param.added), count)));
         }
+      } else if (param.kind == Param::InOrder) {
+        next.push_back(totals[i]);
       } else if (param.kind == Param::Counts) {
         next.push_back(later(scalar(p), form(p).step, done, 0));
       } else {
@@ -518,7 +563,7 @@ class Vectors : Rounds {
 
   void build() {
     const uint32_t level = cfg_.blocks[head_].level, outside = cfg_.blocks[front_].level;
-    const bool takes_count = bytes_ == kWideBytes;
+    const bool takes_count = bytes_ == kWideBytes && in_order_.empty();
     const uint32_t first = block(outside);
     cfg_.blocks[front_].to[0].block = first;
     // Are there enough rounds, do sums stay small, and are addresses apart?
@@ -585,8 +630,9 @@ class Vectors : Rounds {
 
   const int bytes_;
   int lanes_ = 0;
-  std::set<Id> skipped_;  // copies that sums stand for
-  std::set<Id> unknown_;  // parameters that have no form
+  std::set<Id> skipped_;   // copies that sums stand for
+  std::set<Id> unknown_;   // parameters that have no form
+  std::set<Id> in_order_;  // sums of floats
   std::vector<Param> params_;
   std::vector<Meeting> meetings_;
   std::map<Id, Id> vectors_;  // of the state that is being built
