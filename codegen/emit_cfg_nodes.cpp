@@ -484,6 +484,7 @@ void CfgNodes::emit_node(Id id) {
     case Op::AllOf: return;  // those are asked where control depends on them
     case Op::SumOf: return vectors_.emit_sum(id);
     case Op::AddLanes: return vectors_.emit_add_lanes(id);
+    case Op::Lane: return vectors_.emit_lane(id);
     case Op::Symbol: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(symbols_, static_cast<int32_t>(8 * n.imm))));
     case Op::Pointer: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(pointers_, static_cast<int32_t>(8 * n.imm))));
     case Op::Object: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(objects_, static_cast<int32_t>(8 * n.imm))));

@@ -417,6 +417,13 @@ void CfgVectors::emit_integer(Id id) {
     case Op::Shl: return void(cc_.vpsllq(to, a, shift()));
     case Op::Shr: return void(cc_.vpsraq(to, a, shift()));
     case Op::Abs: return void(cc_.vpabsq(to, a));
+    case Op::Extend: {
+      const int cut = 64 - 8 * cfg::size_of(n.mem);
+      const bool is_signed = n.mem == cfg::Mem::I8 || n.mem == cfg::Mem::I16 || n.mem == cfg::Mem::I32;
+      cc_.vpsllq(to, a, cut);
+      is_signed ? cc_.vpsraq(to, to, cut) : cc_.vpsrlq(to, to, cut);
+      return;
+    }
     case Op::Neg: {
       const Vec zero = fresh_like(n);
       if (wide_) cc_.vpxorq(zero, zero, zero);
@@ -521,6 +528,20 @@ void CfgVectors::emit_add_lanes(Id id) {
   lane.setSize(8);
   for (int i = 0; i < of.lanes; ++i) cc_.vaddsd(sum, sum, lane.cloneAdjusted(8 * i));
   cc_.vmovaps(numbers_.xmm(id), sum);
+}
+
+void CfgVectors::emit_lane(Id id) {
+  const Node& n = cfg_.at(id);
+  const Node& of = cfg_.at(n.args[0]);
+  Mem lane = on_stack(0, of);
+  cc_.emit(I::kIdVmovups, lane, vec(n.args[0]));
+  const int size = n.type == Type::F32 ? 4 : 8;
+  if (cfg_.is_const(n.args[1])) lane.addOffset(cfg_.at(n.args[1]).imm * size);
+  else lane.setIndex(numbers_.gp(n.args[1]), size == 4 ? 2 : 3);
+  lane.setSize(static_cast<uint32_t>(size));
+  if (n.type == Type::I64) cc_.mov(numbers_.gp(id), lane);
+  else if (n.type == Type::F64) cc_.vmovsd(numbers_.xmm(id), lane);
+  else cc_.vmovss(numbers_.xmm(id), lane);
 }
 
 void CfgVectors::emit(Id id) {

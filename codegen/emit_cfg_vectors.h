@@ -36,6 +36,7 @@ class CfgVectors {
   void jump_if(cfg::Id id, bool truth, const asmjit::Label& to);
   void emit_sum(cfg::Id id);
   void emit_add_lanes(cfg::Id id);
+  void emit_lane(cfg::Id id);
   asmjit::x86::Vec vec(cfg::Id id);
   void move(cfg::Id to, cfg::Id from);
   asmjit::x86::Vec copy(cfg::Id id);

@@ -66,7 +66,8 @@ bool lanes_fit(const Cfg& cfg, const Node& n) {
     case Op::Finite: return n.lanes == 1;
     case Op::AllOf:
     case Op::SumOf: return a > 1 && n.lanes == 1;
-    case Op::AddLanes: return a > 1 && b == 1 && n.lanes == 1;
+    case Op::AddLanes:
+    case Op::Lane: return a > 1 && b == 1 && n.lanes == 1;
     default:
       for (Id v : n.args)
         if (v != kNone && lanes(v) != n.lanes) return false;

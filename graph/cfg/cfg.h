@@ -35,8 +35,8 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
 // X(name, text, operands, effect). Operands of one node have one type, but for conversions, addresses and Select.
 // Of vectors: Splat, one number in all lanes; Ramp, numbers that begin with the operand and differ by `imm`; Reverse,
 // the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf, of
-// integers; AddLanes, of floats, one after the other, to the second operand. Waits: does the interpreter wait, as Poll
-// asks.
+// integers; AddLanes, of floats, one after the other, to the second operand; Lane, the one that the second operand
+// counts. Waits: does the interpreter wait, as Poll asks.
 // clang-format off: one line for each family
 #define FRAMEJIT_CFG_OPS(X)                                                                                              \
   X(Const, "const", 0, Pure)                                                                                            \
@@ -54,7 +54,8 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Check, "check", 1, Checks) X(CheckFinite, "check.finite", 1, Checks) X(Poll, "poll", 0, Checks)                     \
   X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)                                      \
   X(Waits, "waits", 0, Reads) X(Splat, "splat", 1, Pure) X(Ramp, "ramp", 1, Pure) X(Reverse, "reverse", 1, Pure)        \
-  X(Finite, "finite", 1, Pure) X(AllOf, "all", 1, Pure) X(SumOf, "sum", 1, Pure) X(AddLanes, "add.lanes", 2, Pure)
+  X(Finite, "finite", 1, Pure) X(AllOf, "all", 1, Pure) X(SumOf, "sum", 1, Pure) X(AddLanes, "add.lanes", 2, Pure)          \
+  X(Lane, "lane", 2, Pure)
 // clang-format on
 
 enum class Op : uint8_t {

@@ -198,6 +198,9 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
           case Op::Ramp: result = int_op(Op::Add, a[0], int_op(Op::Mul, lane, n.imm)); break;
           case Op::Finite: result &= !takes_part || is_finite(of, a[0]); break;
           case Op::AllOf: result &= !takes_part || a[0] != 0; break;
+          case Op::Lane:
+            if (lane == a[1]) result = a[0];
+            break;
           case Op::AddLanes: result = bits(f64(lane == 0 ? a[1] : result) + f64(a[0])); break;
           case Op::SumOf:
             if (takes_part) result = int_op(Op::Add, result, a[0]);

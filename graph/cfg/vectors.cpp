@@ -43,8 +43,9 @@ class Vectors : Rounds {
 
  private:
   struct Param {
-    // Sums: of integers. InOrder: of floats, one after the other.
-    enum Kind : uint8_t { Counts, Follows, Sums, InOrder } kind = Counts;
+    // Follows: what the round before had, and no round uses; of the last one, for numbers in lanes. Sums: of integers.
+    // InOrder: of floats, one after the other.
+    enum Kind : uint8_t { Counts, Follows, OfLast, Sums, InOrder } kind = Counts;
     Id next = kNone;   // what the next round gets
     Id added = kNone;  // Sums, InOrder: in each round
   };
@@ -155,10 +156,12 @@ class Vectors : Rounds {
 
   /// Once all forms are known: what is given to the next round is known from the count, or is a sum of integers.
   bool find_next() {
-    for (const Param& p : params_)
-      if (p.kind == Param::Follows &&
-          (unknown_.count(p.next) != 0 || form(p.next).kind == Form::Lanes || form(p.next).loaded))
-        return false;
+    for (Param& p : params_) {
+      if (p.kind != Param::Follows) continue;
+      if (unknown_.count(p.next) != 0) return false;
+      if (form(p.next).kind == Form::Lanes && !is_comparison(cfg_.at(p.next).op)) p.kind = Param::OfLast;
+      else if (form(p.next).kind == Form::Lanes || form(p.next).loaded) return false;
+    }
     const Node& c = cfg_.at(end_condition_);
     const int which = form(c.args[0]).kind == Form::Steps ? 0 : 1;
     const Form counts = form(c.args[which]), end = form(c.args[1 - which]);
@@ -256,6 +259,7 @@ class Vectors : Rounds {
         case Op::Neg: return true;
         case Op::Bits: return of == Type::F64;
         case Op::Mul:
+        case Op::Extend:
         case Op::Abs: return wide;
         case Op::Shl:
         case Op::Shr: {
@@ -510,6 +514,13 @@ class Vectors : Rounds {
         }
       } else if (param.kind == Param::InOrder) {
         next.push_back(totals[i]);
+      } else if (param.kind == Param::OfLast) {
+        Node last;
+        last.op = Op::Lane;
+        last.type = cfg_.at(param.next).type;
+        last.args[0] = vector(param.next);
+        last.args[1] = count == kNone ? constant(lanes_ - 1) : make(Op::Add, count, constant(-1));
+        next.push_back(add(last));
       } else if (param.kind == Param::Counts) {
         next.push_back(later(scalar(p), form(p).step, done, 0));
       } else {

@@ -182,3 +182,54 @@ def test_results_that_are_not_finite(form):
                 seen(marked, data, 33, starts),
                 f"{form.__name__}, {value} at {where}",
             )
+
+
+def temporaries(out, a, b):
+    x = y = -1.0
+    k = 0
+    for i in range(len(out)):
+        x = a[i] * 2.0
+        if b[i] > 0.0:
+            y = b[i] - x
+            k = i
+        out[i] = (x + y) * 0.5
+    return x, y, k
+
+
+def rows(out, a, b):
+    value = row = 0
+    for i in range(len(out)):
+        value = a[i] - 3
+        row = i + 2
+        out[i] = value * b[i]
+    return value, row
+
+
+def of_int32(out, a, b):
+    total = 0
+    for i in range(len(out)):
+        total = int(a[i]) + int(b[i])
+        out[i] = total // 4
+    return total
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32], ids=str)
+@pytest.mark.parametrize("form", [temporaries, rows, of_int32], ids=lambda f: f.__name__)
+def test_variables_of_the_last_round(form, dtype):
+    marked = fj.jit(form, capture_mode="bytecode")
+    rng = np.random.default_rng(6)
+    memory = rng.integers(-9, 9, 300).astype(dtype)
+    for _ in range(2):
+        for length in (*LENGTHS, 40, 64, 79):
+            for starts in ((0, 100, 200), (3, 3, 3), (4, 3, 150), (10, 3, 150)):
+                expected, got = seen(form, memory, length, starts), seen(marked, memory, length, starts)
+                check_same(expected, got, f"{form.__name__}, {length} from {starts}")
+
+
+def test_temporaries_do_not_keep_rounds_apart(instruction_set):
+    marked = fj.jit(rows)
+    for _ in range(3):
+        marked(*np.ones((3, 100)))
+    [entry] = marked._report()["entries"]
+    assert f"store.f64x{8 if instruction_set == 'avx512' else 4} " in entry["graph"] and "= lane " in entry["graph"]
