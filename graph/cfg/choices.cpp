@@ -111,6 +111,13 @@ class SumOfSome {
       if (id == sum) {
         const Id chosen = add(choice, b);
         cfg_.nodes[sum].args[which] = chosen;
+      } else if (cfg_.at(id).op == Op::CheckFinite) {
+        // Only of the rounds that add: the exit is theirs.
+        Node checked = choice;
+        checked.args[k == 0 ? 1 : 2] = sum;
+        checked.args[k == 0 ? 2 : 1] = zero;
+        const Id asked = add(checked, b);
+        cfg_.nodes[id].args[0] = asked;
       }
       cfg_.blocks[b].nodes.push_back(id);
     }
