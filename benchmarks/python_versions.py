@@ -25,7 +25,7 @@ FORMS = ("call", "region", "first")
 
 
 def formula(a: Any, b: Any, c: Any) -> Any:
-    """What a call computes."""
+    """The function whose calls are timed."""
     return a * b + c
 
 

@@ -47,7 +47,7 @@ struct SiteTable {
 /// A new region object. Null: an exception is set.
 Ref<> make_region(std::shared_ptr<SiteTable> table);
 bool is_region(PyObject* object);
-/// What a region was made with; `object` is one.
+/// The table that was given to make_region() for `object`, which is a region.
 SiteTable& table_of(PyObject* object);
 
 }  // namespace framejit::capture

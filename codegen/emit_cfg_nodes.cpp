@@ -253,7 +253,7 @@ void CfgNodes::emit_division(Id id) {
   const Label divide = cc_.newLabel(), narrow = cc_.newLabel(), done = cc_.newLabel();
   cc_.mov(quotient, gp(n.args[0]));
   if (n.op == Op::FloorMod) {
-    // What wraps around, such as an index, seldom does.
+    // A dividend from 0 to below the divisor is the remainder: an index that wraps around is mostly such a number.
     cc_.mov(rest, quotient);
     cc_.cmp(rest, divisor);
     cc_.jge(divide);

@@ -66,7 +66,7 @@ class CfgVectors {
   void emit_float(cfg::Id id);
   /// See cfg::calls_quick_power().
   void emit_power(cfg::Id id);
-  /// Of a function for several numbers in memory.
+  /// A call of Function::in_lanes.
   void emit_call(cfg::Id id);
   /// One of two places for a vector.
   Mem on_stack(int which, const cfg::Node& n);

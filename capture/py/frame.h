@@ -50,7 +50,7 @@ inline bool make_room(PyThreadState* tstate, Frame* frame, std::ptrdiff_t words)
   auto* stack = reinterpret_cast<PyObject**>(stack_of(frame));
   const std::ptrdiff_t missing = words - (tstate->datastack_top - stack);
   if (missing <= 0) return true;
-  // What pops it goes by its start, so it can grow where the chunk has room.
+  // The interpreter pops a frame by its start address, so the frame can grow as long as the chunk has room.
   if (!has_stack_space(tstate, missing)) return false;
   tstate->datastack_top += missing;
   return true;

@@ -40,7 +40,7 @@ class CompileBudget {
     });
   }
 
-  /// What compiled code was measured to have saved pays for compiling.
+  /// Takes measured savings of compiled code off the time that was spent on compiling.
   void repay(int64_t nanoseconds) {
     spent_ns_ -= std::min(spent_ns_, nanoseconds);
     after_soon_ns_ -= std::min(after_soon_ns_, nanoseconds);

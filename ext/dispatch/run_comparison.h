@@ -37,7 +37,7 @@ class RunComparison {
   bool has_declined() const { return static_cast<bool>(declined_); }
   /// The end of the outermost call. Gives the entry whose comparison got a time, or null.
   std::shared_ptr<region::Entry> end_call(bool o1);
-  /// What calls were measured to have saved since the last time that this was asked, in nanoseconds.
+  /// Measured savings of calls in nanoseconds, since the last call of this function.
   int64_t take_gain() { return std::exchange(gain_, 0); }
   /// Are the calls left to the interpreter, by their times?
   bool is_given_up() const;

@@ -45,7 +45,7 @@ class Comparison {
 
   Verdict verdict() const { return verdict_; }
   bool is_open() const { return verdict_ == Verdict::Open; }
-  /// What a run of the compiled code saves, in nanoseconds; 0 if that was not measured.
+  /// The bytecode's time for one run less the compiled code's, in nanoseconds; 0 if they were not measured.
   int64_t gain() const { return gain_; }
   /// Whose turn it is. It changes every few runs, the last of which count.
   Side next() const { return block_ % 2 == 0 ? Side::Compiled : Side::Bytecode; }

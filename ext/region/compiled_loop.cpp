@@ -76,7 +76,6 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& grap
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
-
   cfg::optimize(graph, vector_bytes);
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));

@@ -54,7 +54,8 @@ class Bounds {
   std::optional<Bound> sum(const std::optional<Bound>& a, const std::optional<Bound>& b, bool minus = false);
   /// Times a natural number.
   std::optional<Bound> product(const std::optional<Bound>& a, const std::optional<Bound>& by);
-  /// Of two numbers from 0 on, of which `most_a` and `most_b` are the greatest, if these are below 2 ** 30.
+  /// The product of two natural numbers; none if it cannot be that their upper bounds `most_a` and `most_b` are below 2
+  /// ** 30.
   std::optional<Bound> product_of_naturals(const Bound& a, const Bound& b, const Bound& most_a, const Bound& most_b);
   /// Is a + by <= b? A condition in front of the loop, if it is not known.
   bool at_most(const Bound& a, const Bound& b, int64_t by = 0);

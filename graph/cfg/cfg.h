@@ -80,8 +80,8 @@ struct Function {
   int operands;
   Type operand;
   bool is_power = false;  // pow of the C library
-  /// Of a call whose first operand is constant and whose second one is a number: does the same for several in memory,
-  /// if it is not null.
+  /// For calls with a constant and a number: calls the function for each of `count` numbers in memory. Null: there is
+  /// none.
   void (*in_lanes)(int64_t first, const void* numbers, void* results, int64_t count) = nullptr;
 };
 

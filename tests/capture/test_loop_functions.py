@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import framejit as fj
-from framejit import _core
 from forms_support import check_same, run
+from loop_support import vector_type
 
-pytestmark = pytest.mark.capture
+pytestmark = [pytest.mark.capture, pytest.mark.usefixtures("kernels")]
 
 NAMES = (
     "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh cbrt rint"
@@ -23,16 +23,6 @@ def made(name):
     scope = {"np": np}
     exec(f"def loop(a, out):\n    for i in range(len(a)):\n        out[i] = np.{name}(a[i]) + 0.25\n    return out", scope)
     return scope["loop"]
-
-
-@pytest.fixture(autouse=True, params=itertools.product(["avx2", "avx512"], ["numbers", "vectors"]), ids="-".join)
-def kernels(request, monkeypatch):
-    cpu, lanes = request.param
-    monkeypatch.setattr(fj.config, "cpu", cpu)
-    monkeypatch.setattr(fj.config, "profitability", "off" if lanes == "vectors" else "estimate")
-    before = _core.set_widen_after(1 << 60)
-    yield request.param
-    _core.set_widen_after(before)
 
 
 def numbers_for(name):
@@ -51,10 +41,8 @@ def test_bits(name, kernels):
         plain(numbers[:length], expected)
         marked(numbers[:length], got)
         assert got.tobytes() == expected.tobytes(), length
-    cpu, lanes = kernels
     graph = marked._report()["entries"][0]["graph"]
-    several = f"f64x{8 if cpu == 'avx512' else 4} = call"
-    assert (several in graph) == (lanes == "vectors" and name != "rint")
+    assert (f"{vector_type()} = call" in graph) == (kernels == "vectors" and name != "rint")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -113,7 +101,7 @@ def test_floats_are_added_in_order(form, start, kernels):
     numbers = np.exp(RNG.uniform(-20.0, 20.0, 401))
     for length in (401, 0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 26, 33):
         check_same(run(form, (numbers[:length], start)), run(marked, (numbers[:length], start)), f"{length}")
-    if kernels[1] == "vectors":
+    if kernels == "vectors":
         assert "add.lanes" in marked._report()["entries"][0]["graph"]
 
 

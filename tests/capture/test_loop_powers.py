@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 
 import framejit as fj
-from framejit import _core
+from loop_support import vector_type
 
-pytestmark = pytest.mark.capture
+pytestmark = [pytest.mark.capture, pytest.mark.usefixtures("kernels")]
 
 
 def squares(a, out):
@@ -65,16 +64,6 @@ NUMBERS = {
 }
 
 
-@pytest.fixture(autouse=True, params=itertools.product(["avx2", "avx512"], ["numbers", "vectors"]), ids="-".join)
-def kernels(request, monkeypatch):
-    cpu, lanes = request.param
-    monkeypatch.setattr(fj.config, "cpu", cpu)
-    monkeypatch.setattr(fj.config, "profitability", "off" if lanes == "vectors" else "estimate")
-    before = _core.set_widen_after(1 << 60)
-    yield lanes
-    _core.set_widen_after(before)
-
-
 @pytest.mark.parametrize("numbers", NUMBERS.values(), ids=NUMBERS)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 def test_powers_have_the_bits_of_pow(form, numbers):
@@ -118,4 +107,4 @@ def test_lanes_are_used(kernels):
         marked(np.ones(100), np.zeros(100))
     graph = marked._report()["entries"][0]["graph"]
     assert "call pow" in graph
-    assert (("f64x8 = call pow" in graph) or ("f64x4 = call pow" in graph)) == (kernels == "vectors")
+    assert (f"{vector_type()} = call pow" in graph) == (kernels == "vectors")

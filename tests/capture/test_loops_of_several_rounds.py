@@ -8,6 +8,7 @@ import pytest
 import framejit as fj
 from framejit import _core
 from forms_support import check_same, run
+from loop_support import vector_type
 
 pytestmark = pytest.mark.capture
 
@@ -83,26 +84,24 @@ def seen(function, memory, length, starts):
 def instruction_set(request, monkeypatch):
     monkeypatch.setattr(fj.config, "cpu", request.param)
     monkeypatch.setattr(fj.config, "profitability", "off")
-    return request.param
 
 
 @pytest.mark.parametrize("form", [scaled_sum, backwards, mirrored, walk], ids=lambda f: f.__name__)
-def test_rounds_that_need_not_follow_one_another_are_vectors(form, instruction_set):
+def test_rounds_that_need_not_follow_one_another_are_vectors(form):
     marked = fj.jit(form)
     for _ in range(3):
         marked(*np.ones((3, 100)))
     [entry] = marked._report()["entries"]
-    stored = f"store.f64x{8 if instruction_set == 'avx512' else 4} "
-    assert (stored in entry["graph"]) == (form is not walk)
+    assert (f"store.{vector_type()} " in entry["graph"]) == (form is not walk)
 
 
-def test_paths_that_part_in_the_first_round_make_no_other_loop(instruction_set):
+def test_paths_that_part_in_the_first_round_make_no_other_loop():
     marked = fj.jit(peaks)
     for _ in range(3):
         marked(*np.ones((3, 100)))
     [entry] = marked._report()["entries"]
     assert "loop depth 2" not in entry["graph"]
-    assert f"f64x{8 if instruction_set == 'avx512' else 4} = load" in entry["graph"]
+    assert f"{vector_type()} = load" in entry["graph"]
 
 
 def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):
@@ -227,9 +226,9 @@ def test_variables_of_the_last_round(form, dtype):
                 check_same(expected, got, f"{form.__name__}, {length} from {starts}")
 
 
-def test_temporaries_do_not_keep_rounds_apart(instruction_set):
+def test_temporaries_do_not_keep_rounds_apart():
     marked = fj.jit(rows)
     for _ in range(3):
         marked(*np.ones((3, 100)))
     [entry] = marked._report()["entries"]
-    assert f"store.f64x{8 if instruction_set == 'avx512' else 4} " in entry["graph"] and "= lane " in entry["graph"]
+    assert f"store.{vector_type()} " in entry["graph"] and "= lane " in entry["graph"]
