@@ -94,7 +94,7 @@ Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, co
 }  // namespace
 
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
-  if (module::stats.code_bytes > module::config().code_bytes_limit)
+  if (module::stats.code_bytes >= module::config().code_bytes_limit)
     return Unexpected<std::string>{"the limit of machine code, config.code_bytes_limit, is reached"};
   const int64_t start = now_ns();
   graph::PassContext context = pass_context(options);
