@@ -16,7 +16,8 @@ namespace framejit::ext::module {
   X(guard_failures)       \
   X(recompiles)           \
   X(kernels_compiled)     \
-  X(kernel_calls) X(library_calls) X(loops_widened) X(internal_errors) X(code_bytes) X(compile_ns) X(capture_steps)
+  X(kernel_calls)         \
+  X(library_calls) X(loops_widened) X(parallel_rounds) X(internal_errors) X(code_bytes) X(compile_ns) X(capture_steps)
 
 struct Stats {
 #define FRAMEJIT_STAT_FIELD(name) int64_t name = 0;

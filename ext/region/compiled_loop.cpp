@@ -71,18 +71,49 @@ int vector_width() {
 
 }  // namespace
 
-Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, const std::string& name,
-                                                                  int vector_bytes, bool listing) {
-#ifndef NDEBUG
-  FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
-#endif
-  cfg::optimize(graph, vector_bytes);
+Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::compile_graph(const cfg::Cfg& graph,
+                                                                                              const std::string& name,
+                                                                                              bool listing) {
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
   FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, listing));
   const std::span<const uint8_t> piece(kernel.bytes);
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
-  return Kernel{std::move(code), std::move(kernel.listing)};
+  return std::pair(std::move(code), std::move(kernel.listing));
+}
+
+/// With vectors also for threads.
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, const std::string& name,
+                                                                  int vector_bytes, bool listing) {
+#ifndef NDEBUG
+  FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
+#endif
+  std::vector<std::unique_ptr<cfg::ParallelLoop>> loops;
+  cfg::optimize(graph, vector_bytes, vector_bytes > 0 && runtime::ParallelLoop::is_wanted() ? &loops : nullptr);
+  FRAMEJIT_TRY(compiled, compile_graph(graph, name, listing));
+  Kernel out{std::move(compiled.first), std::move(compiled.second), {}, {}};
+  for (std::unique_ptr<cfg::ParallelLoop>& loop : loops) {
+    cfg::optimize(loop->body, vector_bytes);
+    FRAMEJIT_TRY(body, compile_graph(loop->body, name + ".rounds", listing));
+    const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.first.entry(0)));
+    auto runner = std::make_unique<runtime::ParallelLoop>(
+        *loop, [kernel](const int64_t* symbols, char* const* pointers, int64_t* values) {
+          static const unsigned char never = 0;
+          return kernel(symbols, pointers, nullptr, values, &never);
+        });
+    out.listing += body.second;
+    out.parallel.push_back({std::move(loop), std::move(body.first), std::move(runner)});
+  }
+  return out;
+}
+
+std::size_t CompiledLoop::code_bytes() const {
+  std::size_t bytes = 0;
+  for (const Kernel& kernel : kernels_) {
+    bytes += kernel.code.bytes();
+    for (const ParallelPart& part : kernel.parallel) bytes += part.code.bytes();
+  }
+  return bytes;
 }
 
 Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
@@ -273,12 +304,18 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const bool timed = captured_ || widened_;
   const int64_t start = timed || left_early_ < 4 * kFewExits ? now_ns() : 0;
   const unsigned char* poll = capture::eval_breaker_byte();
+  for (ParallelPart& part : kernels_[use_].parallel) part.runner->set_poll(poll);
   const cfg::Inputs inputs{m.symbols, m.params, objects};
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
                                                                         inputs, values, poll, capture::recursion_left())
                          : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)
                                              : kernel(m.symbols, m.params, objects, values, poll);
   runtime::clear_fp_flags();
+  if (!kernels_[use_].parallel.empty()) {
+    const int64_t before = std::exchange(parallel_rounds_, 0);
+    for (const ParallelPart& part : kernels_[use_].parallel) parallel_rounds_ += part.runner->rounds_done();
+    module::stats.parallel_rounds += parallel_rounds_ - before;
+  }
   if (program_->recursion) recursive_calls_ += program_->recursion->calls();
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
@@ -341,7 +378,15 @@ PyObject* set_widen_after(PyObject*, PyObject* nanoseconds) {
   return PyLong_FromLongLong(std::exchange(widen_after, given));
 }
 
+PyObject* set_parallel_eager(PyObject*, PyObject* eager) {
+  const int given = PyObject_IsTrue(eager);
+  return given < 0 ? nullptr : PyBool_FromLong(runtime::ParallelLoop::set_eager(given != 0));
+}
+
 PyMethodDef methods[] = {
+    {"set_parallel_eager", set_parallel_eager, METH_O,
+     "set_parallel_eager(eager): whether rounds are shared out among threads in pieces of a few, for tests; else only "
+     "where that pays.\nGives what it was."},
     {"set_widen_after", set_widen_after, METH_O,
      "set_widen_after(nanoseconds): for how long a loop runs before it is compiled for several rounds at once, for "
      "tests; 0: after its first run.\nGives what it was."},

@@ -12,6 +12,7 @@
 #include "ext/guards/guard_program.h"
 #include "graph/support/expected.h"
 #include "runtime/exec_memory.h"
+#include "runtime/parallel_loop.h"
 
 namespace framejit::ext::region {
 
@@ -37,7 +38,9 @@ class CompiledLoop {
     return left_early_ > kFewExits && left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
   }
   const std::string& listing() const { return kernels_[use_].listing; }
-  std::size_t code_bytes() const { return kernels_[0].code.bytes() + kernels_[1].code.bytes(); }
+  std::size_t code_bytes() const;
+  /// Rounds that were shared out among threads.
+  int64_t parallel_rounds() const { return parallel_rounds_; }
   int64_t runs() const { return finished_ + left_early_; }
   const std::vector<int64_t>& exits_taken() const { return taken_; }
 
@@ -52,17 +55,28 @@ class CompiledLoop {
                             const guards::Matched& m, std::vector<capture::Ref<>>& made) const;
   PyObject* fetched(uint32_t index, const guards::Matched& m) const { return guards_->object(m, operands_[index]); }
 
+  /// A loop in the nest whose rounds threads may do.
+  struct ParallelPart {
+    std::unique_ptr<cfg::ParallelLoop> loop;
+    runtime::CodeBlock code;
+    std::unique_ptr<runtime::ParallelLoop> runner;
+  };
+
   // Code that does several rounds at once takes much longer to compile, and is not always faster. So it is made once
   // the loop has run for long. Then the two kernels take turns, and the faster one stays.
   struct Kernel {
     runtime::CodeBlock code;
     std::string listing;
+    std::vector<ParallelPart> parallel;
     std::vector<int64_t> ns;  // of its runs, while they take turns
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
   static constexpr int64_t kTimesCompiled = 4;  // as long as so many compilations it has run at least
   static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes,
                                                bool listing);
+  static Expected<std::pair<runtime::CodeBlock, std::string>, std::string> compile_graph(const cfg::Cfg& graph,
+                                                                                         const std::string& name,
+                                                                                         bool listing);
   void widen();
   void note_run(int64_t nanoseconds);
   static int64_t faster_half(std::vector<int64_t> ns);
@@ -80,6 +94,7 @@ class CompiledLoop {
   std::size_t most_values_ = 0;
   bool interpreted_ = false;  // runs go through the reference interpreter (stress)
   std::vector<int64_t> taken_;
+  int64_t parallel_rounds_ = 0;
   int64_t recursive_calls_ = 0;  // of runs that came to a result
   int64_t finished_ = 0, left_early_ = 0, long_rounds_ = 0;
 };

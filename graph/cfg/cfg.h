@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -172,9 +173,12 @@ struct Shape {
 };
 Shape shape_of(const Cfg& cfg);
 
+struct ParallelLoop;  // parallel.h
+
 /// Fewer parameters, one node for one value, what does not change in front of loops, and nothing that is not used.
-/// Inner loops get vectors of `vector_bytes` (32 or 64), if it is not 0.
-void optimize(Cfg& cfg, int vector_bytes = 0);
+/// Inner loops get vectors of `vector_bytes` (32 or 64), if it is not 0. Loops whose rounds threads may do are added to
+/// `parallel`, if there is one; their bodies are not optimized.
+void optimize(Cfg& cfg, int vector_bytes = 0, std::vector<std::unique_ptr<ParallelLoop>>* parallel = nullptr);
 
 /// The reference interpreter: the number of the exit, whose values are in `out`. -1: more than `most` nodes were
 /// executed.

@@ -12,6 +12,7 @@
 
 #include "graph/cfg/edit.h"
 #include "graph/cfg/loops.h"
+#include "graph/cfg/parallel.h"
 
 namespace framejit::cfg {
 
@@ -522,7 +523,7 @@ void drop_unused(Cfg& cfg) {
 
 }  // namespace
 
-void optimize(Cfg& cfg, int vector_bytes) {
+void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLoop>>* parallel) {
   constexpr int kMostShortLoops = 16;
   const auto simplify = [&cfg](bool changed = true) {
     while (changed) {
@@ -545,6 +546,12 @@ void optimize(Cfg& cfg, int vector_bytes) {
   separate_exits(cfg);
   simplify();
   drop_unused(cfg);
+  if (parallel) {
+    *parallel = make_parallel(cfg);
+    simplify(!parallel->empty());
+    drop_unused(cfg);
+    separate_exits(cfg);
+  }
   for (int loops = 0; vector_bytes > 0 && loops < kMostShortLoops && unroll_short_loops(cfg); ++loops) {
     simplify();
     drop_unused(cfg);

@@ -86,10 +86,11 @@ def profitability(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def widened():
-    """Loops are compiled for several rounds at once after their first run; then both kernels have turns."""
-    before = _core.set_widen_after(0)
+    """Loops are compiled for several rounds at once after their first run; then both kernels have turns. Threads share rounds, be they ever so few."""
+    before, eager = _core.set_widen_after(0), _core.set_parallel_eager(True)
     yield
     _core.set_widen_after(before)
+    _core.set_parallel_eager(eager)
 
 
 @pytest.mark.filterwarnings("ignore")

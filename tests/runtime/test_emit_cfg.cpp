@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
+#include "cfg_graphs.h"
 #include "codegen/emit_cfg.h"
-#include "runtime/exec_memory.h"
 
 namespace framejit::codegen {
 namespace {
@@ -20,63 +20,6 @@ using cfg::Id;
 using cfg::Node;
 using cfg::Op;
 using cfg::Type;
-
-constexpr int64_t kMostNodes = 1 << 20;
-constexpr unsigned char kNobodyWaits = 0;
-
-struct Result {
-  int64_t exit;
-  std::vector<int64_t> values;
-};
-
-Result interpreted(const Cfg& g, const std::vector<int64_t>& symbols, char* const* pointers) {
-  Result r{0, std::vector<int64_t>(16, 0)};
-  r.exit = cfg::interpret(g, {symbols.data(), pointers, nullptr}, r.values.data(), kMostNodes);
-  return r;
-}
-
-class Kernel {
- public:
-  Kernel(const Cfg& g, Isa isa) {
-    auto made = emit(g, "test", isa);
-    EXPECT_TRUE(made.has_value());
-    const std::span<const uint8_t> piece(made->bytes);
-    code_ = std::move(*runtime::CodeBlock::seal({&piece, 1}));
-  }
-  Result run(const std::vector<int64_t>& symbols, char* const* pointers,
-             const unsigned char* poll = &kNobodyWaits) const {
-    Result r{0, std::vector<int64_t>(16, 0)};
-    const auto kernel = reinterpret_cast<CfgFn>(const_cast<void*>(code_.entry(0)));
-    r.exit = kernel(symbols.data(), pointers, nullptr, r.values.data(), poll);
-    return r;
-  }
-
- private:
-  runtime::CodeBlock code_;
-};
-
-Id add(Cfg& g, uint32_t block, Node n) {
-  const Id id = g.add(n);
-  g.blocks[block].nodes.push_back(id);
-  return id;
-}
-
-Id node(Cfg& g, uint32_t block, Op op, Type type, Id a = cfg::kNone, Id b = cfg::kNone, Id c = cfg::kNone) {
-  Node n;
-  n.op = op;
-  n.type = type;
-  n.args[0] = a;
-  n.args[1] = b;
-  n.args[2] = c;
-  return add(g, block, n);
-}
-
-Id constant(Cfg& g, uint32_t block, int64_t value) {
-  Node n;
-  n.type = Type::I64;
-  n.imm = value;
-  return add(g, block, n);
-}
 
 /// A number of the type, from the cell of memory that a pointer leads to.
 Id input(Cfg& g, Type type, int64_t which) {

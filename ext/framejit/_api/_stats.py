@@ -21,6 +21,7 @@ COUNTERS = {
     "kernel_calls": "kernels run",
     "library_calls": "calls of library functions from compiled code",
     "loops_widened": "loops that were compiled once more, to do several rounds at once",
+    "parallel_rounds": "rounds of loops that were shared out among threads",
     "internal_errors": "errors of framejit's own, hidden by falling back to the interpreter",
     "code_bytes": "machine code held",
     "compile_ns": "time spent on compiling, in nanoseconds",

@@ -134,6 +134,8 @@ def entry_text(entry: dict[str, Any]) -> str:
         counted(entry["hits"], "run"),
         memory(entry["code_bytes"]),
     ]
+    if shared := entry.get("parallel_rounds"):
+        parts.append(f"{counted(shared, 'round')} on several threads")
     return f"{', '.join(parts)}; {times}{left}"
 
 

@@ -1,0 +1,533 @@
+// Loops whose rounds several threads may do.
+//
+// Such a loop counts its rounds. Each of its variables counts too, or is only handed on: a round sets it, or leaves it
+// as it was, and nothing but exits and what follows the loop reads it. Addresses are sums of values that the loop does
+// not change, of counts, and of numbers that a check bounds. Whether the accesses of two rounds meet is computed from
+// these sums where the loop runs.
+#include "graph/cfg/parallel.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "graph/cfg/edit.h"
+#include "graph/cfg/loops.h"
+
+namespace framejit::cfg {
+
+namespace {
+
+constexpr std::size_t kMostNodes = 1000, kMostAccesses = 24;
+constexpr int kMostSteps = 12;  // from an address to the values that it is a sum of
+constexpr int64_t kFewRounds = 3;
+
+int64_t run_rounds(int64_t loop, int64_t rounds) { return reinterpret_cast<ParallelLoop*>(loop)->run(rounds); }
+
+const Function kRun{"run_rounds", reinterpret_cast<const void*>(&run_rounds), Type::I64, 2, Type::I64};
+
+Mem mem_of(Type type) { return type == Type::F64 ? Mem::F64 : type == Type::F32 ? Mem::F32 : Mem::I64; }
+
+class Parallel {
+ public:
+  Parallel(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, std::vector<uint32_t> members)
+      : cfg_(cfg), shape_(shape), head_(head), front_(front), members_(std::move(members)) {
+    block_of_.assign(cfg.nodes.size(), kNone);
+    for (uint32_t b : members_) {
+      for (Id p : cfg.blocks[b].params) block_of_[p] = b;
+      for (Id n : cfg.blocks[b].nodes) block_of_[n] = b;
+    }
+  }
+
+  std::unique_ptr<ParallelLoop> make() {
+    const std::optional<CountedLoop> counted = counted_loop(cfg_, members_);
+    if (!counted) return nullptr;
+    count_ = counted->param;
+    loop_ = std::make_unique<ParallelLoop>();
+    if (!sort_variables() || !is_left_rarely() || !find_accesses()) return nullptr;
+    make_body();
+    make_call();
+    return std::move(loop_);
+  }
+
+ private:
+  bool is_inside(Id v) const { return v < block_of_.size() && block_of_[v] != kNone; }
+  bool is_member(uint32_t b) const { return std::find(members_.begin(), members_.end(), b) != members_.end(); }
+  const std::vector<Id>& variables() const { return cfg_.blocks[head_].params; }
+  const std::vector<Id>& begins_with() const { return cfg_.blocks[front_].to[0].args; }
+
+  template <class F>
+  void for_each_edge(F f) const {
+    for (uint32_t b : members_)
+      for (int k = 0; k < cfg_.blocks[b].successors(); ++k)
+        if (is_member(cfg_.blocks[b].to[k].block)) f(cfg_.blocks[b].to[k]);
+  }
+
+  // Variables.
+
+  /// By how much a variable grows in each round, or kNone.
+  Id step_of(std::size_t which) const {
+    Id step = kNone;
+    bool counts = true;
+    for_each_edge([&](const Edge& e) {
+      if (e.block != head_) return;
+      const Id given = e.args[which];
+      const Node& n = cfg_.at(given);
+      counts = counts && !cfg_.is_param[given] && is_inside(given) && (n.op == Op::Add || n.op == Op::AddExact) &&
+               n.args[0] == variables()[which] && !is_inside(n.args[1]) && (step == kNone || step == n.args[1]);
+      if (counts) step = n.args[1];
+    });
+    return counts ? step : kNone;
+  }
+
+  /// Which variables count and which are handed on; false: there are others.
+  bool sort_variables() {
+    for (std::size_t i = 0; i < variables().size(); ++i) {
+      const Id step = cfg_.at(variables()[i]).type == Type::I64 ? step_of(i) : kNone;
+      if (step != kNone) steps_[variables()[i]] = step;
+      else carried_.insert(variables()[i]);
+    }
+    // Parameters of other blocks hand them on.
+    for (bool more = true; more;) {
+      more = false;
+      for_each_edge([&](const Edge& e) {
+        const std::vector<Id>& params = cfg_.blocks[e.block].params;
+        for (std::size_t i = 0; i < params.size(); ++i)
+          if (carried_.count(e.args[i])) more = carried_.insert(params[i]).second || more;
+      });
+    }
+    // Nothing but the next count and the end of the loop follows from how many rounds are left.
+    const Id left = variables()[count_];
+    std::set<Id> counts{left};
+    for_each_edge([&](const Edge& e) {
+      if (e.block == head_) counts.insert(e.args[count_]);
+    });
+    const auto is_read = [&](Id v) { return v != kNone && (carried_.count(v) || counts.count(v)); };
+    bool reads = false;
+    for (uint32_t b : members_) {
+      reads = reads || is_read(cfg_.blocks[b].condition);
+      for (Id id : cfg_.blocks[b].nodes) {
+        if (counts.count(id) || id == cfg_.blocks[head_].condition) continue;
+        for (Id a : cfg_.at(id).args) reads = reads || is_read(a);
+      }
+    }
+    for_each_edge([&](const Edge& e) {
+      for (std::size_t i = 0; i < e.args.size(); ++i)
+        reads = reads || (counts.count(e.args[i]) && (e.block != head_ || i != count_));
+    });
+    return !reads;
+  }
+
+  /// Is it left at its head, by exits, and in no other way?
+  bool is_left_rarely() const {
+    for (uint32_t b : members_)
+      for (int k = 0; b != head_ && k < cfg_.blocks[b].successors(); ++k)
+        if (const uint32_t to = cfg_.blocks[b].to[k].block; !is_member(to) && cfg_.blocks[to].end != Block::End::Leave)
+          return false;
+    return true;
+  }
+
+  // Accesses.
+
+  struct Factor {
+    int64_t times = 1;
+    Id by = kNone;  // a value from outside
+  };
+  struct Term {
+    Id of;
+    Factor factor;
+  };
+  struct Sum {
+    std::vector<Term> fixed, steps, within;  // within: the term is of any number below `of`
+    std::vector<Id> naturals;                // numbers that are equal to a part of it if they are not negative
+  };
+
+  Id add_node(Op op, Id a, Id b) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    made_.push_back(cfg_.add(n));
+    return made_.back();
+  }
+  Id add_constant(int64_t value) {
+    Node n;
+    n.type = Type::I64;
+    n.imm = value;
+    made_.push_back(cfg_.add(n));
+    return made_.back();
+  }
+
+  std::optional<Factor> multiplied(Factor f, Id by) {
+    if (cfg_.is_const(by)) {
+      if (!is_within(cfg_.at(by).imm, int64_t{1} << 31) || !is_within(f.times, int64_t{1} << 31)) return std::nullopt;
+      f.times *= cfg_.at(by).imm;
+    } else {
+      f.by = f.by == kNone ? by : add_node(Op::Mul, f.by, by);
+    }
+    return f;
+  }
+
+  /// The number of which a check or a branch in front of a place says that the value is below, or kNone.
+  Id length_above(Id v, uint32_t b, std::size_t at) const {
+    const auto length = [&](Id c) -> Id {
+      const Node& n = cfg_.at(c);
+      return !cfg_.is_param[c] && n.op == Op::Below && n.args[0] == v && !is_inside(n.args[1]) ? n.args[1] : kNone;
+    };
+    for (;;) {
+      const std::vector<Id>& nodes = cfg_.blocks[b].nodes;
+      for (std::size_t i = std::min(at, nodes.size()); i-- > 0;)
+        if (const Node& n = cfg_.at(nodes[i]); n.op == Op::Check)
+          if (const Id found = length(n.args[0]); found != kNone) return found;
+      if (b == head_) return kNone;
+      const uint32_t up = shape_.dominator[b];
+      const Block& block = cfg_.blocks[up];
+      if (block.end == Block::End::Branch && block.to[0].block == b && shape_.before[b].size() == 1)
+        if (const Id found = length(block.condition); found != kNone) return found;
+      b = up;
+      at = static_cast<std::size_t>(-1);
+    }
+  }
+
+  bool append(Sum& sum, Id v, Factor f, uint32_t b, std::size_t at, int depth) {
+    if (depth > kMostSteps || cfg_.at(v).type != Type::I64) return false;
+    if (!is_inside(v)) return sum.fixed.push_back({v, f}), true;
+    if (const auto step = steps_.find(v); step != steps_.end()) {
+      const auto place = std::find(variables().begin(), variables().end(), v) - variables().begin();
+      sum.fixed.push_back({begins_with()[static_cast<std::size_t>(place)], f});
+      sum.steps.push_back({step->second, f});
+      return true;
+    }
+    const Sum before = sum;
+    if (!cfg_.is_param[v] && append_parts(sum, v, f, b, at, depth)) return true;
+    sum = before;
+    const Id length = length_above(v, b, at);
+    if (length != kNone) sum.within.push_back({length, f});
+    return length != kNone;
+  }
+
+  bool append_parts(Sum& sum, Id v, Factor f, uint32_t b, std::size_t at, int depth) {
+    const Node n = cfg_.at(v);
+    switch (n.op) {
+      case Op::Add:
+      case Op::AddExact: return append(sum, n.args[0], f, b, at, depth + 1) && append(sum, n.args[1], f, b, at, depth + 1);
+      case Op::Sub:
+      case Op::SubExact:
+        return append(sum, n.args[0], f, b, at, depth + 1) &&
+               append(sum, n.args[1], {-f.times, f.by}, b, at, depth + 1);
+      case Op::Mul:
+      case Op::MulExact: {
+        const int fixed = is_inside(n.args[0]) ? 1 : 0;
+        if (is_inside(n.args[fixed])) return false;
+        const std::optional<Factor> by = multiplied(f, n.args[fixed]);
+        return by && append(sum, n.args[1 - fixed], *by, b, at, depth + 1);
+      }
+      case Op::Select: {
+        // An index that would count from the end.
+        const Node& c = cfg_.at(n.args[0]);
+        if (cfg_.is_param[n.args[0]] || c.op != Op::Lt || c.args[0] != n.args[2] || !cfg_.is_const(c.args[1]) ||
+            cfg_.at(c.args[1]).imm != 0)
+          return false;
+        const std::size_t bounded = sum.within.size();
+        if (!append(sum, n.args[2], f, b, at, depth + 1) || sum.within.size() != bounded) return false;
+        sum.naturals.push_back(n.args[2]);
+        return true;
+      }
+      default: return false;
+    }
+  }
+
+  /// Where a value from outside stands in the frame.
+  uint32_t slot(Id v) {
+    const auto [at, first] = slots_.emplace(v, static_cast<uint32_t>(loop_->frame.size()));
+    if (first) loop_->frame.push_back(cfg_.is_const(v) ? cfg_.at(v).imm : 0);
+    return at->second;
+  }
+
+  FrameProduct product(const Term& t) {
+    FrameProduct out{t.factor.times, kNone, t.factor.by == kNone ? kNone : slot(t.factor.by)};
+    if (cfg_.is_const(t.of) && is_within(cfg_.at(t.of).imm, int64_t{1} << 20) &&
+        is_within(out.times, int64_t{1} << 40))
+      out.times *= cfg_.at(t.of).imm;
+    else out.of = slot(t.of);
+    return out;
+  }
+
+  uint32_t total(const std::vector<Term>& terms) {
+    Id sum = kNone;
+    for (const Term& t : terms) {
+      Id v = t.of;
+      if (t.factor.by != kNone) v = add_node(Op::Mul, v, t.factor.by);
+      if (t.factor.times != 1) v = add_node(Op::Mul, v, add_constant(t.factor.times));
+      sum = sum == kNone ? v : add_node(Op::Add, sum, v);
+    }
+    return slot(sum == kNone ? add_constant(0) : sum);
+  }
+
+  bool find_accesses() {
+    std::size_t nodes = 0;
+    bool stores = false;
+    std::set<std::pair<std::vector<int64_t>, bool>> known;
+    for (uint32_t b : members_) {
+      const std::vector<Id> in_block = cfg_.blocks[b].nodes;
+      nodes += in_block.size();
+      if (nodes > kMostNodes) return false;
+      for (std::size_t at = 0; at < in_block.size(); ++at) {
+        const Node n = cfg_.at(in_block[at]);
+        if (n.op == Op::Update || n.op == Op::Waits || n.lanes > 1) return false;
+        if (n.op != Op::Load && n.op != Op::Store) continue;
+        Sum sum;
+        if (!append(sum, n.args[0], {}, b, at, 0)) return false;
+        if (n.args[1] != kNone && !append(sum, n.args[1], {n.scale, kNone}, b, at, 0)) return false;
+        if (n.imm != 0) sum.fixed.push_back({add_constant(n.imm), {}});
+        if (n.op == Op::Store && sum.steps.empty()) return false;
+        stores = stores || n.op == Op::Store;
+        if (!known.emplace(key_of(sum, n), n.op == Op::Store).second) continue;
+        if (known.size() > kMostAccesses) return false;
+        ParallelAccess access;
+        access.stores = n.op == Op::Store;
+        access.size = size_of(n.mem);
+        access.base = total(sum.fixed);
+        for (const Term& t : sum.steps) access.per_round.push_back(product(t));
+        for (const Term& t : sum.within) access.within.push_back({slot(t.of), product({one(), t.factor})});
+        loop_->accesses.push_back(std::move(access));
+        for (const Id v : sum.naturals) add_natural(v);
+      }
+    }
+    return stores;
+  }
+
+  Id one() { return one_ == kNone ? one_ = add_constant(1) : one_; }
+
+  void add_natural(Id v) {
+    if (!naturals_.insert(v).second) return;
+    Sum sum;
+    append(sum, v, {}, head_, 0, 0);
+    ParallelLoop::Natural natural{total(sum.fixed), {}};
+    for (const Term& t : sum.steps) natural.per_round.push_back(product(t));
+    loop_->naturals.push_back(std::move(natural));
+  }
+
+  std::vector<int64_t> key_of(const Sum& sum, const Node& n) const {
+    std::vector<int64_t> out{size_of(n.mem)};
+    for (const auto* terms : {&sum.fixed, &sum.steps, &sum.within}) {
+      out.push_back(-1);
+      for (const Term& t : *terms) {
+        const bool constant = cfg_.is_const(t.of);
+        out.insert(out.end(), {constant, constant ? cfg_.at(t.of).imm : t.of, t.factor.times, t.factor.by});
+      }
+    }
+    return out;
+  }
+
+  // The rounds as a graph of their own.
+
+  void make_body() {
+    Cfg& body = loop_->body = cfg_;
+    body.exits.assign(2, Exit{});
+    std::map<Id, Id> flags;  // by parameter that hands a variable on: whether a round has set it
+    for (uint32_t b : members_)
+      for (const Id p : cfg_.blocks[b].params)
+        if (carried_.count(p)) flags[p] = body.add_param(b, Type::I64);
+    body.blocks[0] = Block{};
+    const auto add = [&](Node n) {
+      const Id id = body.add(n);
+      body.blocks[0].nodes.push_back(id);
+      return id;
+    };
+    const auto integer = [&](Op op, Id a = kNone, Id b = kNone, int64_t imm = 0) {
+      Node n;
+      n.op = op;
+      n.type = Type::I64;
+      n.args[0] = a;
+      n.args[1] = b;
+      n.imm = imm;
+      return add(n);
+    };
+    const Id frame = integer(Op::Pointer), first = integer(Op::Symbol, kNone, kNone, 0),
+             rounds = integer(Op::Symbol, kNone, kNone, 1), none = integer(Op::Const),
+             is_set = integer(Op::Const, kNone, kNone, 1);
+    std::map<Id, Id> values;
+    const auto value = [&](Id v) {
+      const auto [at, is_new] = values.emplace(v, kNone);
+      if (!is_new) return at->second;
+      Node n = cfg_.at(v);
+      if (!cfg_.is_const(v)) {
+        n = Node{};
+        n.op = Op::Load;
+        n.type = cfg_.at(v).type;
+        n.mem = mem_of(n.type);
+        n.args[0] = frame;
+        n.imm = 8 * static_cast<int64_t>(slot(v));
+      }
+      return at->second = add(n);
+    };
+    const auto turn = [&](Id& v) {
+      if (v != kNone && !is_inside(v)) v = value(v);
+    };
+    // Where the loop is left, and where it may not be.
+    const auto leave = [&](uint32_t exit) {
+      body.blocks.emplace_back();
+      body.blocks.back().end = Block::End::Leave;
+      body.blocks.back().exit = exit;
+      return static_cast<uint32_t>(body.blocks.size() - 1);
+    };
+    const uint32_t finished = leave(0), failed = leave(1);
+    for (uint32_t b : members_) {
+      Block& block = body.blocks[b];
+      std::erase_if(block.nodes, [&](Id id) { return body.at(id).op == Op::Poll; });
+      for (const Id id : block.nodes) {
+        for (Id& a : body.nodes[id].args) turn(a);
+        if (body.at(id).exit != kNone) body.nodes[id].exit = 1;
+      }
+      turn(block.condition);
+      for (int k = 0; k < block.successors(); ++k) {
+        Edge& e = block.to[k];
+        if (!is_member(e.block)) {
+          e = Edge{b == head_ ? finished : failed, {}};
+          continue;
+        }
+        const std::vector<Id>& params = cfg_.blocks[e.block].params;
+        for (std::size_t i = 0; i < params.size(); ++i) {
+          if (carried_.count(params[i])) e.args.push_back(carried_.count(e.args[i]) ? flags.at(e.args[i]) : is_set);
+          turn(e.args[i]);
+        }
+      }
+    }
+    Edge on{head_, {}};
+    for (std::size_t i = 0; i < variables().size(); ++i) {
+      const Id v = variables()[i];
+      if (i == count_) on.args.push_back(rounds);
+      else if (const auto step = steps_.find(v); step != steps_.end())
+        on.args.push_back(
+            integer(Op::Add, value(begins_with()[i]), integer(Op::Mul, first, value(step->second))));
+      else on.args.push_back(value(begins_with()[i]));
+    }
+    for (std::size_t i = variables().size(); i < body.blocks[head_].params.size(); ++i) on.args.push_back(none);
+    body.blocks[0].end = Block::End::Jump;
+    body.blocks[0].to[0] = std::move(on);
+    for (const Id v : variables()) {
+      if (!carried_.count(v)) continue;
+      body.exits[0].values.push_back(v);
+      body.exits[0].values.push_back(flags.at(v));
+    }
+    drop_unreached(body);
+  }
+
+  // The call.
+
+  void make_call() {
+    const uint32_t level = cfg_.blocks[front_].level;
+    const auto fresh = [&] {
+      cfg_.blocks.emplace_back();
+      cfg_.blocks.back().level = level;
+      return static_cast<uint32_t>(cfg_.blocks.size() - 1);
+    };
+    const uint32_t calls = fresh(), next = fresh();
+    const Edge on = cfg_.blocks[front_].to[0];
+    uint32_t at = front_;
+    const auto add = [&](Node n) {
+      const Id id = cfg_.add(n);
+      cfg_.blocks[at].nodes.push_back(id);
+      return id;
+    };
+    const auto integer = [&](Op op, Id a = kNone, Id b = kNone, int64_t imm = 0) {
+      Node n;
+      n.op = op;
+      n.type = Type::I64;
+      n.args[0] = a;
+      n.args[1] = b;
+      n.imm = imm;
+      return add(n);
+    };
+    const auto access = [&](Op op, Type type, Id frame, uint32_t slot, Id value = kNone) {
+      Node n;
+      n.op = op;
+      n.type = op == Op::Load ? type : Type::None;
+      n.mem = mem_of(type);
+      n.args[0] = frame;
+      n.args[2] = value;
+      n.imm = 8 * static_cast<int64_t>(slot);
+      return add(n);
+    };
+    const Id rounds = on.args[count_];
+    const Id enough = integer(Op::Lt, integer(Op::Const, kNone, kNone, kFewRounds), rounds);
+    Block& front = cfg_.blocks[front_];
+    front.end = Block::End::Branch;
+    front.condition = enough;
+    front.to[0] = {calls, {}};
+    front.to[1] = {next, on.args};
+    at = calls;
+    cfg_.blocks[calls].nodes = std::move(made_);
+    for (std::size_t i = 0; i < variables().size(); ++i)
+      if (carried_.count(variables()[i])) {
+        // Its own, as the call writes it.
+        loop_->carried.push_back(static_cast<uint32_t>(loop_->frame.size()));
+        loop_->frame.push_back(0);
+      }
+    const Id frame = integer(Op::Const, kNone, kNone, reinterpret_cast<int64_t>(loop_->frame.data()));
+    for (const auto& [v, slot] : slots_)
+      if (!cfg_.is_const(v)) access(Op::Store, cfg_.at(v).type, frame, slot, v);
+    std::size_t k = 0;
+    for (std::size_t i = 0; i < variables().size(); ++i)
+      if (carried_.count(variables()[i]))
+        access(Op::Store, cfg_.at(variables()[i]).type, frame, loop_->carried[k++], on.args[i]);
+    Node call;
+    call.op = Op::Update;
+    call.type = Type::I64;
+    call.function = &kRun;
+    call.args[0] = integer(Op::Const, kNone, kNone, reinterpret_cast<int64_t>(loop_.get()));
+    call.args[1] = rounds;
+    const Id done = add(call);
+    Edge after{next, {}};
+    k = 0;
+    for (std::size_t i = 0; i < variables().size(); ++i) {
+      const Id v = variables()[i];
+      if (carried_.count(v)) after.args.push_back(access(Op::Load, cfg_.at(v).type, frame, loop_->carried[k++]));
+      else after.args.push_back(integer(Op::Add, on.args[i], integer(Op::Mul, done, steps_.at(v))));
+    }
+    cfg_.blocks[calls].end = Block::End::Jump;
+    cfg_.blocks[calls].to[0] = std::move(after);
+    Edge enter{head_, {}};
+    for (const Id v : std::vector<Id>(variables())) enter.args.push_back(cfg_.add_param(next, cfg_.at(v).type));
+    cfg_.blocks[next].end = Block::End::Jump;
+    cfg_.blocks[next].to[0] = std::move(enter);
+  }
+
+  Cfg& cfg_;
+  const Shape& shape_;
+  const uint32_t head_, front_;
+  const std::vector<uint32_t> members_;
+  std::vector<uint32_t> block_of_;  // kNone: the value is not of the loop
+  std::size_t count_ = 0;           // the parameter that counts the rounds that are left
+  std::map<Id, Id> steps_;          // of variables that count
+  std::set<Id> carried_;            // parameters that hand variables on
+  std::set<Id> naturals_;
+  std::map<Id, uint32_t> slots_;
+  std::vector<Id> made_;  // for the block that calls
+  Id one_ = kNone;
+  std::unique_ptr<ParallelLoop> loop_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<ParallelLoop>> make_parallel(Cfg& cfg) {
+  std::vector<std::unique_ptr<ParallelLoop>> out;
+  const Shape shape = shape_of(cfg);
+  std::vector<bool> taken(cfg.blocks.size(), false);
+  for (uint32_t head : shape.order) {
+    if (shape.loop[head] != head || taken[head]) continue;
+    const uint32_t front = front_of(cfg, shape, head);
+    if (front == kNone) continue;
+    const std::vector<uint32_t> members = blocks_of_loop(cfg, shape, head);
+    if (auto loop = Parallel(cfg, shape, head, front, members).make()) {
+      for (uint32_t b : members) taken[b] = true;
+      out.push_back(std::move(loop));
+    }
+  }
+  return out;
+}
+
+}  // namespace framejit::cfg

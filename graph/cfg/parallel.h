@@ -1,0 +1,60 @@
+// Loops whose rounds several threads may do.
+//
+// The rounds of such a loop become a graph of their own (`body`), and the graph of the whole nest calls whoever runs it
+// in front of the loop. That call does as many rounds as it likes, from the first one on, and at least one less than
+// there are. The loop then does the others. So all exits are the loop's own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "graph/cfg/cfg.h"
+
+namespace framejit::cfg {
+
+/// The product of a constant and up to two numbers of ParallelLoop::frame.
+struct FrameProduct {
+  int64_t times = 1;
+  uint32_t of = kNone, by = kNone;
+};
+
+/// What a load or a store may reach. In round r: `size` bytes from frame[base] + r * the sum of `per_round` + the sum of
+/// x * each of `within`, where x is any of the numbers below the length of that product.
+struct ParallelAccess {
+  struct Within {
+    uint32_t length;
+    FrameProduct stride;
+  };
+  bool stores = false;
+  int size = 0;
+  uint32_t base = kNone;
+  std::vector<FrameProduct> per_round;
+  std::vector<Within> within;
+};
+
+struct ParallelLoop {
+  /// Symbols: the first round, and how many rounds. Pointer 0: the frame. Exit 0: all rounds are done; its values are
+  /// those of `carried`, each followed by whether any of these rounds has set it. Exit 1: a check failed; these rounds
+  /// may have stored.
+  Cfg body;
+  std::vector<int64_t> frame;  // values from outside of the loop, which are stored before each call
+  std::vector<ParallelAccess> accesses;
+  /// A number that must not be negative in any round.
+  struct Natural {
+    uint32_t base;
+    std::vector<FrameProduct> per_round;
+  };
+  std::vector<Natural> naturals;
+  std::vector<uint32_t> carried;  // in the frame: variables of the loop that are only handed on. The call writes them
+
+  /// Gives how many rounds were done, of those that there are.
+  std::function<int64_t(int64_t rounds)> run;
+};
+
+/// Finds loops whose rounds do not depend on each other unless their accesses meet, which is known where they run. Not
+/// in one another: the outer one. Needs preheaders and exits of each block's own (edit.h).
+std::vector<std::unique_ptr<ParallelLoop>> make_parallel(Cfg& cfg);
+
+}  // namespace framejit::cfg

@@ -1,0 +1,66 @@
+// Rounds of a loop (cfg::ParallelLoop) on several threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "graph/cfg/parallel.h"
+
+namespace framejit::runtime {
+
+/// Does rounds of one loop as long as that is right and pays: their accesses do not meet, and two threads are faster
+/// than one. What rounds have stored is undone if a check fails in one of them, or in one beside it.
+class ParallelLoop {
+ public:
+  /// Compiled: ParallelLoop::body of the graph, optimized.
+  using Body = std::function<int64_t(const int64_t* symbols, char* const* pointers, int64_t* out)>;
+
+  /// The loop calls this as long as it lives.
+  ParallelLoop(cfg::ParallelLoop& loop, Body body);
+  ParallelLoop(const ParallelLoop&) = delete;
+
+  /// Rounds end soon once this byte is not 0. For the calls that follow.
+  void set_poll(const unsigned char* poll) { poll_ = poll; }
+
+  /// Rounds that were done here and not on the calling thread of the loop, and how often a check failed.
+  int64_t rounds_done() const { return rounds_done_; }
+  int64_t failures() const { return failures_; }
+
+  /// Are there threads?
+  static bool is_wanted();
+  /// For tests: rounds are done in pieces of a few, whether that pays or not. Gives what it was.
+  static bool set_eager(bool eager);
+
+ private:
+  struct Piece {
+    int64_t first = 0, count = 0;
+    bool done = false, failed = false;
+    std::vector<char> saved;
+    std::vector<int64_t> out;
+  };
+
+  int64_t run(int64_t rounds);
+  void run(int64_t all, int64_t& done);
+  int64_t number(const cfg::FrameProduct& p) const;
+  bool is_independent(int64_t rounds) const;
+  template <class F>
+  void for_each_stored(const Piece& piece, F f) const;
+  std::size_t bytes_of_round() const;
+  void add_piece(int64_t first, int64_t count, std::size_t saved);
+  void do_piece(Piece& piece) const;
+  bool keep_pieces();
+
+  cfg::ParallelLoop& loop_;
+  const Body body_;
+  bool may_fail_ = false;
+  const unsigned char* poll_ = nullptr;
+  std::vector<Piece> pieces_;  // those behind the first `used_` keep their memory
+  std::size_t used_ = 0;
+  int64_t wait_ = 0;     // calls to let pass
+  int64_t setbacks_ = 0;  // since it last paid
+  double strips_ns_ = 0, alone_ns_ = 0;  // what rounds took, and what one thread would have taken for them
+  int64_t rounds_done_ = 0, failures_ = 0;
+};
+
+}  // namespace framejit::runtime

@@ -1,0 +1,270 @@
+"""Loops whose rounds threads share: equal to plain Python where rounds meet, where one of them raises or warns, and in what they leave."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from framejit import _core
+from forms_support import check_same, run
+
+pytestmark = pytest.mark.capture
+
+
+@pytest.fixture(autouse=True, params=["avx2", "avx512"])
+def eager(request, monkeypatch):
+    """Rounds are shared in pieces of a few, on two threads, from the first run on."""
+    monkeypatch.setattr(fj.config, "cpu", request.param)
+    monkeypatch.setattr(fj.config, "profitability", "off")
+    monkeypatch.setattr(fj.config, "num_threads", 2)
+    before, errors = _core.set_parallel_eager(True), fj.stats()["internal_errors"]
+    yield
+    _core.set_parallel_eager(before)
+    assert fj.stats()["internal_errors"] == errors
+
+
+def products(out, a, b):
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            s = 0.0
+            for k in range(a.shape[1]):
+                s += a[i, k] * b[k, j]
+            out[i, j] = s
+
+
+def row_sums(out, a, b):
+    for i in range(a.shape[0]):
+        out[i, 0] = 0.0
+        for j in range(a.shape[1]):
+            out[i, 0] += a[i, j] / b[j, 0]
+
+
+def neighbours(out, a, b):
+    for i in range(1, a.shape[0] - 1):
+        for j in range(1, a.shape[1] - 1):
+            out[i, j] = (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]) * 0.25
+
+
+def last_of_rows(out, a, b):
+    last, best = -1, -2
+    for i in range(a.shape[0]):
+        best = i
+        for j in range(a.shape[1]):
+            if a[i, j] > 0.5:
+                last = j * 2
+            out[i, j] = a[i, j] - b[j, i]
+    return last, best, i, j
+
+
+def upper_triangle(out, a, b):
+    for i in range(a.shape[0]):
+        for j in range(i, a.shape[1]):
+            out[i, j] = a[i, j] * a[i, i] + b[i, j]
+
+
+def from_below(out, a, b):
+    for i in range(a.shape[0] - 1, -1, -2):
+        for j in range(a.shape[1]):
+            out[i, -1 - j] = a[i, j] + b[i, j]
+
+
+def prefix(out, a, b):
+    for i in range(1, a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = out[i - 1, j] + a[i, j]
+
+
+def columns(out, a, b):
+    for j in range(a.shape[1]):
+        for i in range(a.shape[0]):
+            out[i, j] = a[i, j] + 1.0
+
+
+def total(out, a, b):
+    s = 0.0
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            s += a[i, j]
+        out[i, 0] = s
+
+
+SHARED = (products, row_sums, neighbours, last_of_rows, upper_triangle, from_below)
+IN_TURN = (prefix, columns, total)
+
+
+def shared(function, *arguments):
+    """What was seen, and how many rounds threads shared."""
+    before = fj.stats()["parallel_rounds"]
+    outcome = run(function, arguments)
+    return (outcome, arguments), fj.stats()["parallel_rounds"] - before
+
+
+def compare(form, make, calls=3):
+    """Of the last call: how many rounds threads shared."""
+    marked, rounds = fj.jit(form), 0
+    for _ in range(calls):
+        expected, none = shared(form, *make())
+        outcome, rounds = shared(marked, *make())
+        check_same(expected[0], outcome[0], form.__name__)
+        for before, after in zip(expected[1], outcome[1], strict=True):
+            assert np.asarray(before).tobytes() == np.asarray(after).tobytes()
+        assert none == 0
+    return rounds
+
+
+def matrices(n, *, dtype=float, seed=0):
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.random((n, n)) * 8, dtype) for _ in range(3)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
+@pytest.mark.parametrize("form", [*SHARED, *IN_TURN], ids=lambda f: f.__name__)
+def test_rounds_are_shared_if_they_do_not_meet(form, dtype):
+    if form in (row_sums, neighbours, products, total) and dtype is not np.float64:
+        pytest.skip("integers divided, or added to a float of Python's")
+    for n in (0, 1, 3, 5, 17, 40):
+        rounds = compare(form, lambda n=n: matrices(n, dtype=dtype), calls=6)
+        assert (rounds > 0) == (form in SHARED and n > 5) or n == 5, n
+
+
+@pytest.mark.parametrize("form", SHARED, ids=lambda f: f.__name__)
+def test_arrays_that_overlap(form):
+    def make(shift, step):
+        memory = np.arange(4000.0)[::step]
+        out, a, b = memory[: 30 * 30], memory[shift : shift + 900], memory[1000:1900]
+        return [x.reshape(30, 30) for x in (out, a, b)]
+
+    for shift in (0, 1, 30, 31, 450, 899, 900):
+        for step in (1, -1, 2):
+            compare(form, lambda shift=shift, step=step: make(shift, step))
+
+
+@pytest.mark.parametrize("view", ["reversed", "transposed", "of every other row", "of every other column", "inner"])
+@pytest.mark.parametrize("form", [*SHARED, *IN_TURN], ids=lambda f: f.__name__)
+def test_views(form, view):
+    def make():
+        cuts = {
+            "reversed": np.s_[::-1, ::-1],
+            "of every other row": np.s_[::2],
+            "of every other column": np.s_[:, ::2],
+            "inner": np.s_[3:23, 5:25],
+        }
+        whole = matrices(40)
+        square = [x.T if view == "transposed" else x[cuts[view]] for x in whole]
+        n = min(square[0].shape)
+        return [x[:n, :n] for x in square]
+
+    compare(form, make)
+
+
+def gathers(out, a, where):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[where[i], j] + 1.0
+
+
+def powers(out, a, start):
+    for i in range(a.shape[0]):
+        x = start[i]
+        y = int(x)
+        for j in range(a.shape[1]):
+            y *= 3
+            a[i, j] = x
+        out[i] = y
+
+
+@pytest.mark.parametrize("bad", [0, 1, 7, 20, 38, 39])
+def test_a_round_that_raises_leaves_what_plain_python_leaves(bad):
+    def make():
+        out, a = matrices(40)[:2]
+        where = np.arange(40)[::-1].copy()
+        where[bad] = 40
+        return out, a, where
+
+    compare(gathers, make)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 7, 20, 38, 39])
+def test_integers_that_leave_64_bits(bad):
+    def make():
+        start = np.ones(40)
+        start[bad] = 2.0**40
+        return np.zeros(40), np.zeros((40, 25)), start
+
+    compare(powers, make)
+
+
+@pytest.mark.parametrize("mode", ["warn", "raise", "ignore"])
+def test_warnings_come_once_for_each_round_that_warns(mode):
+    def make():
+        out, a, b = matrices(30)
+        b[11, 0] = 0.0
+        b[23, 0] = np.inf
+        a[5, 7] = np.nan
+        return out, a, b
+
+    marked = fj.jit(row_sums)
+    for _ in range(3):
+        with np.errstate(divide=mode, invalid=mode, over=mode):
+            expected, outcome = run(row_sums, tuple(make())), run(marked, tuple(make()))
+        check_same(expected, outcome, mode)
+
+
+def test_one_thread_shares_nothing(monkeypatch):
+    marked = fj.jit(products)
+    _core.set_parallel_eager(False)
+    monkeypatch.setattr(fj.config, "num_threads", 1)
+    for _ in range(3):
+        assert shared(marked, *matrices(40))[1] == 0
+
+
+def test_small_loops_are_done_by_one_thread():
+    _core.set_parallel_eager(False)
+    assert compare(neighbours, lambda: matrices(12)) <= 1
+
+
+def test_the_report_counts_rounds():
+    marked = fj.jit(products)
+    for _ in range(3):
+        marked(*matrices(40))
+    [entry] = [e for e in marked._report()["entries"] if e["parallel_rounds"]]
+    assert "update run_rounds" in entry["graph"]
+    assert "rounds on several threads" in fj.explain(marked)(*matrices(40)).text()
+
+
+def test_a_signal_ends_a_loop_between_rounds():
+    def long(out, a, b):
+        for i in range(out.shape[0]):
+            for j in range(a.shape[0]):
+                out[i] = out[i] * 0.5 + a[j] * b
+
+    marked = fj.jit(long)
+    out, a = np.zeros(200_000), np.ones(2000)
+    for _ in range(3):
+        marked(out[:100], a, 1.0)
+    _core.set_parallel_eager(False)
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    timer = threading.Timer(0.05, lambda: signal.raise_signal(signal.SIGUSR1))
+    out[:] = 0.0
+    start = time.perf_counter()
+    timer.start()
+    try:
+        with pytest.raises(Stop):
+            for _ in range(1000):
+                marked(out, a, 1.0)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert time.perf_counter() - start < 20

@@ -1,0 +1,304 @@
+// Loops whose rounds threads do, beside the reference interpreter of the graph as it was.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cfg_graphs.h"
+#include "graph/cfg/parallel.h"
+#include "runtime/parallel_loop.h"
+#include "runtime/scheduler.h"
+
+namespace framejit::codegen {
+namespace {
+
+/// A graph whose loops run on threads: interpreted, or as machine code.
+class Threaded {
+ public:
+  Threaded(Cfg graph, std::optional<Isa> isa) : graph_(std::move(graph)) {
+    const int bytes = !isa ? 0 : *isa == Isa::Avx512 ? 64 : 32;
+    cfg::optimize(graph_, bytes, &loops_);
+    EXPECT_EQ(cfg::verify(graph_), "") << cfg::print(graph_);
+    for (const auto& loop : loops_) {
+      cfg::optimize(loop->body, bytes);
+      EXPECT_EQ(cfg::verify(loop->body), "") << cfg::print(loop->body);
+      if (!isa) {
+        runners_.push_back(std::make_unique<runtime::ParallelLoop>(
+            *loop, [at = loop.get()](const int64_t* symbols, char* const* pointers, int64_t* out) {
+              return cfg::interpret(at->body, {symbols, pointers, nullptr}, out, INT64_MAX);
+            }));
+        continue;
+      }
+      bodies_.push_back(std::make_unique<Kernel>(loop->body, *isa));
+      runners_.push_back(std::make_unique<runtime::ParallelLoop>(
+          *loop, [at = bodies_.back().get()](const int64_t* symbols, char* const* pointers, int64_t* out) {
+            return at->function()(symbols, pointers, nullptr, out, &kNobodyWaits);
+          }));
+    }
+    if (isa) kernel_ = std::make_unique<Kernel>(graph_, *isa);
+  }
+
+  Result run(const std::vector<int64_t>& symbols, char* const* pointers) const {
+    return kernel_ ? kernel_->run(symbols, pointers) : interpreted(graph_, symbols, pointers);
+  }
+  const Cfg& graph() const { return graph_; }
+  std::size_t loops() const { return loops_.size(); }
+  const runtime::ParallelLoop& runner(std::size_t k) const { return *runners_[k]; }
+  const cfg::ParallelLoop& loop(std::size_t k) const { return *loops_[k]; }
+
+ private:
+  Cfg graph_;
+  std::vector<std::unique_ptr<cfg::ParallelLoop>> loops_;
+  std::vector<std::unique_ptr<Kernel>> bodies_;
+  std::vector<std::unique_ptr<runtime::ParallelLoop>> runners_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+class Eager {
+ public:
+  Eager() {
+    runtime::ParallelLoop::set_eager(true);
+    runtime::set_num_threads(2);
+  }
+  ~Eager() {
+    runtime::ParallelLoop::set_eager(false);
+    runtime::set_num_threads(0);
+  }
+};
+
+/// Random nests over rows and columns of two matrices. Symbols: rows, columns, bytes from row to row of each; pointers:
+/// the matrices. Variables: a row, a column, a number; two floats.
+class RowNest {
+ public:
+  explicit RowNest(uint64_t seed) : state_(seed * 2654435761u + 1) {}
+
+  Cfg make() {
+    g_.blocks.emplace_back();
+    for (int64_t k = 0; k < 4; ++k) symbols_.push_back(input_of(Op::Symbol, k));
+    for (int64_t k = 0; k < 2; ++k) matrices_.push_back(input_of(Op::Pointer, k));
+    for (int64_t k = 0; k < 3; ++k) vars_.push_back(constant(g_, 0, 7 + k));
+    for (int k = 0; k < 2; ++k) vars_.push_back(number(0, 0.5 + k));
+    at_ = block();
+    g_.blocks[0].end = cfg::Block::End::Jump;
+    g_.blocks[0].to[0] = {at_, {}};
+    loop(kRow, [&] {
+      // Most rounds set what they add to.
+      for (const std::size_t v : {kNumber, kFirst, kSecond})
+        if (below(12) != 0) vars_[v] = v == kNumber ? constant(g_, at_, below(5)) : number(at_, 0.25);
+      for (int64_t k = 1 + below(3); k > 0; --k) {
+        if (below(3) == 0) statement();
+        else loop(kColumn, [&] {
+          for (int64_t n = 1 + below(3); n > 0; --n) statement();
+        });
+      }
+      if (below(3) != 0) store(0);
+    });
+    g_.blocks[at_].end = cfg::Block::End::Leave;
+    g_.blocks[at_].exit = exit();
+    return std::move(g_);
+  }
+
+ private:
+  static constexpr std::size_t kRow = 0, kColumn = 1, kNumber = 2, kFirst = 3, kSecond = 4;
+
+  int64_t below(int64_t n) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
+  }
+  Id input_of(Op op, int64_t which) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.imm = which;
+    return add(g_, 0, n);
+  }
+  Id number(uint32_t b, double value) {
+    Node n;
+    n.type = Type::F64;
+    n.imm = std::bit_cast<int64_t>(value);
+    return add(g_, b, n);
+  }
+  uint32_t block() {
+    g_.blocks.emplace_back();
+    g_.blocks.back().level = level_;
+    return static_cast<uint32_t>(g_.blocks.size() - 1);
+  }
+  uint32_t exit() {
+    g_.exits.push_back({vars_});
+    return static_cast<uint32_t>(g_.exits.size() - 1);
+  }
+  Id make(Op op, Type type, Id a, Id b = cfg::kNone, Id c = cfg::kNone) { return node(g_, at_, op, type, a, b, c); }
+  Id exact(Op op, Id a, Id b) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    n.exit = exit();
+    return add(g_, at_, n);
+  }
+  void check(Op op, Id a) {
+    Node n;
+    n.op = op;
+    if (a != cfg::kNone) n.args[0] = a;
+    n.exit = exit();
+    add(g_, at_, n);
+  }
+
+  Id index(Id v, Id length) {
+    if (below(6) == 0) v = exact(below(2) ? Op::AddExact : Op::SubExact, v, constant(g_, at_, 1));
+    if (below(3) == 0)
+      v = make(Op::Select, Type::I64, make(Op::Lt, Type::I64, v, constant(g_, at_, 0)),
+               make(Op::Add, Type::I64, v, length), v);
+    check(Op::Check, make(Op::Below, Type::I64, v, length));
+    return v;
+  }
+
+  /// An element of a matrix: mostly in the row of the round.
+  Node element(std::size_t which, bool of_row) {
+    const Id other = below(2) ? vars_[kColumn] : constant(g_, at_, below(3));
+    const Id row = index(of_row || below(3) ? vars_[kRow] : other, symbols_[0]);
+    const Id column = index(below(3) ? vars_[kColumn] : constant(g_, at_, below(3)), symbols_[1]);
+    Node n;
+    n.mem = cfg::Mem::F64;
+    n.type = Type::F64;
+    n.args[0] = make(Op::Add, Type::I64, matrices_[which], make(Op::Mul, Type::I64, row, symbols_[2 + which]));
+    n.args[1] = column;
+    n.scale = 8;
+    return n;
+  }
+
+  void store(std::size_t which) {
+    Node n = element(which, below(8) != 0);
+    n.op = Op::Store;
+    n.type = Type::None;
+    n.args[2] = vars_[kFirst + static_cast<std::size_t>(below(2))];
+    add(g_, at_, n);
+  }
+
+  void statement() {
+    Id& f = vars_[kFirst + static_cast<std::size_t>(below(2))];
+    switch (below(6)) {
+      case 0: vars_[kNumber] = exact(Op::AddExact, vars_[kNumber], vars_[static_cast<std::size_t>(below(3))]); return;
+      case 1:
+      case 2: {
+        Node n = element(static_cast<std::size_t>(below(2)), false);
+        n.op = Op::Load;
+        f = make(below(2) ? Op::Add : Op::Mul, Type::F64, f, add(g_, at_, n));
+        if (below(2)) check(Op::CheckFinite, f);
+        return;
+      }
+      case 3: {
+        const Id condition = make(Op::Lt, Type::I64, vars_[kFirst], vars_[kSecond]);
+        const uint32_t from = at_, yes = block(), join = block();
+        g_.blocks[from].end = cfg::Block::End::Branch;
+        g_.blocks[from].condition = condition;
+        g_.blocks[from].to[0] = {yes, {}};
+        g_.blocks[from].to[1] = {join, vars_};
+        at_ = yes;
+        statement();
+        g_.blocks[at_].end = cfg::Block::End::Jump;
+        g_.blocks[at_].to[0] = {join, vars_};
+        for (Id& v : vars_) v = g_.add_param(join, g_.at(v).type);
+        at_ = join;
+        return;
+      }
+      default: store(static_cast<std::size_t>(below(2)));
+    }
+  }
+
+  /// for v in range(start, length, step), as the translator writes it.
+  template <class F>
+  void loop(std::size_t variable, F body_of) {
+    const Id zero = constant(g_, at_, 0), start = constant(g_, at_, below(2)), step = constant(g_, at_, 1 + below(8) / 7);
+    const Id span = make(Op::Sub, Type::I64, symbols_[variable], start);
+    const Id rounds = make(Op::FloorDiv, Type::I64,
+                           make(Op::Add, Type::I64, span, make(Op::Sub, Type::I64, step, constant(g_, at_, 1))), step);
+    const Id left = make(Op::Select, Type::I64, make(Op::Lt, Type::I64, zero, rounds), rounds, zero);
+    ++level_;
+    const uint32_t head = block(), body = block();
+    std::vector<Id> given = vars_;
+    given.insert(given.end(), {start, left});
+    g_.blocks[at_].end = cfg::Block::End::Jump;
+    g_.blocks[at_].to[0] = {head, given};
+    for (Id& v : vars_) v = g_.add_param(head, g_.at(v).type);
+    const Id next = g_.add_param(head, Type::I64), more = g_.add_param(head, Type::I64);
+    const std::vector<Id> at_head = vars_;
+    at_ = head;
+    g_.blocks[head].condition = make(Op::Ne, Type::I64, more, constant(g_, head, 0));
+    g_.blocks[head].end = cfg::Block::End::Branch;
+    g_.blocks[head].to[0] = {body, {}};
+    at_ = body;
+    vars_[variable] = next;
+    body_of();
+    check(Op::Poll, cfg::kNone);
+    given = vars_;
+    given.push_back(make(Op::Add, Type::I64, next, step));
+    given.push_back(make(Op::Sub, Type::I64, more, constant(g_, at_, 1)));
+    g_.blocks[at_].end = cfg::Block::End::Jump;
+    g_.blocks[at_].to[0] = {head, given};
+    --level_;
+    const uint32_t behind = block();
+    g_.blocks[head].to[1] = {behind, {}};
+    at_ = behind;
+    vars_ = at_head;
+  }
+
+  Cfg g_;
+  uint64_t state_;
+  uint32_t at_ = 0, level_ = 0;
+  std::vector<Id> symbols_, matrices_, vars_;
+};
+
+TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
+  const char* const first = std::getenv("FRAMEJIT_SEED");
+  const char* const count = std::getenv("FRAMEJIT_SEEDS");
+  const int64_t from = first ? std::atoll(first) : 0, seeds = count ? std::atoll(count) : 400;
+  const Eager eager;
+  int64_t rounds = 0, failures = 0;
+  for (int64_t seed = from; seed < from + seeds; ++seed) {
+    const Cfg plain = RowNest(static_cast<uint64_t>(seed)).make();
+    ASSERT_EQ(cfg::verify(plain), "") << cfg::print(plain);
+    const Threaded ways[] = {Threaded(plain, std::nullopt),
+                             Threaded(plain, seed % 2 ? Isa::Avx2 : std::min(Isa::Avx512, detected_cpu().isa))};
+    for (const int64_t rows : {0, 4, 5, 13, 60}) {
+      // Rows behind each other, apart, in the other order, into one another; matrices apart and into one another.
+      const int64_t columns = 1 + (seed + rows) % 9;
+      const int64_t strides[] = {8 * columns, 8 * columns + 16, -8 * columns, 8};
+      const int64_t a = strides[static_cast<std::size_t>(seed / 3 % 4)], b = strides[static_cast<std::size_t>(seed % 4)];
+      const int64_t apart = std::vector<int64_t>{1600, 0, 8 * columns, 8}[static_cast<std::size_t>(seed / 5 % 4)];
+      std::vector<double> memory[3];
+      Result results[3];
+      for (int way = 0; way < 3; ++way) {
+        for (int64_t k = 0; k < 6000; ++k)
+          memory[way].push_back(seed % 4 == 0 && k % 331 == 5 ? std::numeric_limits<double>::infinity()
+                                                              : 0.25 * static_cast<double>(k * 5 % 11));
+        char* const middle = reinterpret_cast<char*>(memory[way].data() + 2500);
+        char* const pointers[] = {middle, middle + 8 * apart};
+        const std::vector<int64_t> symbols{rows, columns, a, b};
+        results[way] = way == 0 ? interpreted(plain, symbols, pointers) : ways[way - 1].run(symbols, pointers);
+        EXPECT_EQ(results[way].exit, results[0].exit) << "seed " << seed << ", way " << way << ", rows " << rows;
+        EXPECT_EQ(results[way].values, results[0].values) << "seed " << seed << ", way " << way << ", rows " << rows;
+        EXPECT_EQ(std::memcmp(memory[way].data(), memory[0].data(), 8 * memory[0].size()), 0)
+            << "seed " << seed << ", way " << way << ", rows " << rows;
+      }
+    }
+    if (HasFailure()) FAIL() << cfg::print(plain) << "\n" << cfg::print(ways[0].graph());
+    for (const Threaded& way : ways)
+      for (std::size_t k = 0; k < way.loops(); ++k) {
+        rounds += way.runner(k).rounds_done();
+        failures += way.runner(k).failures();
+      }
+  }
+  EXPECT_GT(rounds, 20 * seeds);
+  EXPECT_GT(failures, seeds / 20);
+}
+
+}  // namespace
+}  // namespace framejit::codegen
