@@ -22,17 +22,22 @@ import framejit
 SIZES = {
     "matrices": {
         "matmul": 4,
-        "matmul_by_rows": 5,
-        "mandelbrot_image": 4,
-        "pairwise_distances": 6,
-        "box_blur": 10,
-        "sobel": 10,
-        "jacobi_2d": 6,
-        "bilinear": 6,
-        "nearest_centre": 8,
-        "threshold": 10,
+        "matmul_by_rows": 8,
+        "mandelbrot_image": 6,
+        "pairwise_distances": 16,
+        "box_blur": 30,
+        "sobel": 30,
+        "jacobi_2d": 30,
+        "bilinear": 16,
+        "nearest_centre": 60,
+        "threshold": 25,
     },
-    "vectors": {"convolution": 20, "horner": 60, "black_scholes_like": 60, "interpolation": 60},
+    "vectors": {
+        "convolution": 200,
+        "horner": 60,
+        "black_scholes_like": 100,
+        "interpolation": 60,
+    },
 }
 
 

@@ -6,6 +6,8 @@
 #include "runtime/parallel_loop.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <span>
@@ -20,12 +22,16 @@ namespace {
 
 using Wide = __int128;
 
-constexpr int64_t kPieceNanoseconds = 200'000, kStripNanoseconds = 3'000'000;
+constexpr int64_t kPieceNanoseconds = 200'000;
+constexpr int64_t kShortNanoseconds = 2'000'000;
+constexpr double kGain = 0.9;                // of the time of one thread: it has to be faster than that
+constexpr double kWorthSplitting = 100e3;    // the scheduler splits this in any case
 constexpr int64_t kLongRound = 100'000'000;  // the interpreter waits for a round to end
 constexpr int64_t kSavedOfPiece = 1 << 18, kSavedOfRound = 1 << 20;  // bytes
 constexpr int64_t kMostRounds = int64_t{1} << 40;
-constexpr int kPieces = 8;  // in a strip, for each thread
-constexpr int64_t kMostWait = 1024;
+constexpr int kPieces = 16, kLeastPieces = 4;  // in a strip, for each thread
+constexpr int64_t kMostSetbacks = 10, kAskAgain = 32, kCompared = 4;
+constexpr int64_t kSmallNanoseconds = 120'000;
 
 bool eager = false;
 
@@ -51,6 +57,7 @@ ParallelLoop::ParallelLoop(cfg::ParallelLoop& loop, Body body) : loop_(loop), bo
     for (const cfg::Id id : graph.blocks[b].nodes) may_fail_ = may_fail_ || fails(graph.at(id).exit);
     may_fail_ = may_fail_ || (graph.blocks[b].end == cfg::Block::End::Leave && fails(graph.blocks[b].exit));
   }
+  for (const cfg::ParallelLoop::Sum& sum : loop.sums) may_fail_ = may_fail_ || !sum.is_float || sum.is_finite;
   loop.run = [this](int64_t rounds) { return run(rounds); };
 }
 
@@ -154,7 +161,9 @@ void ParallelLoop::add_piece(int64_t first, int64_t count, std::size_t saved) {
   if (used_ == pieces_.size()) pieces_.emplace_back();
   Piece& piece = pieces_[used_];
   piece.saved.resize(std::max(piece.saved.size(), saved * static_cast<std::size_t>(count)));
-  piece.out.resize(2 * loop_.carried.size());
+  piece.out.resize(2 * loop_.carried.size() + loop_.sums.size());
+  const auto floats = std::count_if(loop_.sums.begin(), loop_.sums.end(), [](const auto& sum) { return sum.is_float; });
+  piece.added.resize(static_cast<std::size_t>(floats * count));
   piece.first = first;
   piece.count = count;
   piece.done = piece.failed = false;
@@ -162,6 +171,7 @@ void ParallelLoop::add_piece(int64_t first, int64_t count, std::size_t saved) {
 }
 
 void ParallelLoop::do_piece(Piece& piece) const {
+  const int64_t start = thread_ns();
   if (may_fail_) {
     char* to = piece.saved.data();
     for_each_stored(piece, [&](const char* from, std::size_t bytes) {
@@ -170,15 +180,53 @@ void ParallelLoop::do_piece(Piece& piece) const {
     });
   }
   const int64_t symbols[] = {piece.first, piece.count};
-  char* const frame = const_cast<char*>(reinterpret_cast<const char*>(loop_.frame.data()));
-  piece.failed = body_(symbols, &frame, piece.out.data()) != 0;
+  char* const pointers[] = {const_cast<char*>(reinterpret_cast<const char*>(loop_.frame.data())),
+                            reinterpret_cast<char*>(piece.added.data())};
+  piece.failed = body_(symbols, pointers, piece.out.data()) != 0;
+  piece.nanoseconds = thread_ns() - start;
   piece.done = true;
+}
+
+/// Of processor time.
+double ParallelLoop::nanoseconds_of_round(std::span<const Piece> pieces) {
+  int64_t nanoseconds = 0, rounds = 0;
+  for (const Piece& p : pieces) {
+    nanoseconds += p.nanoseconds;
+    rounds += p.count;
+  }
+  return std::max(static_cast<double>(nanoseconds) / static_cast<double>(rounds), 0.1);
+}
+
+/// What sums are behind these pieces; false: one is beyond 64 bits, or not finite.
+bool ParallelLoop::add_up(std::span<const Piece> pieces, std::vector<int64_t>& sums) const {
+  for (const Piece& p : pieces) {
+    std::size_t floats = 0, integers = 2 * loop_.carried.size();
+    for (std::size_t k = 0; k < loop_.sums.size(); ++k) {
+      const cfg::ParallelLoop::Sum& sum = loop_.sums[k];
+      if (!sum.is_float) {
+        if (__builtin_add_overflow(sums[k], p.out[integers++], &sums[k])) return false;
+        continue;
+      }
+      auto value = std::bit_cast<double>(sums[k]);
+      const double* const added = p.added.data() + floats++ * static_cast<std::size_t>(p.count);
+      for (int64_t r = p.count; r-- > 0;) {  // the last round's stands first
+        value += added[r];
+        if (sum.is_finite && !std::isfinite(value)) return false;
+      }
+      sums[k] = std::bit_cast<int64_t>(value);
+    }
+  }
+  return true;
 }
 
 /// All pieces, or none of them.
 bool ParallelLoop::keep_pieces() {
   const std::span<Piece> pieces(pieces_.data(), std::exchange(used_, 0));
-  const bool good = std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.failed; });
+  std::vector<int64_t> sums;
+  for (const cfg::ParallelLoop::Sum& sum : loop_.sums) sums.push_back(loop_.frame[sum.place]);
+  const bool good =
+      std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.failed; }) && add_up(pieces, sums);
+  for (std::size_t k = 0; good && k < sums.size(); ++k) loop_.frame[loop_.sums[k].place] = sums[k];
   for (const Piece& p : pieces) {
     if (good) {
       rounds_done_ += p.count;
@@ -197,66 +245,95 @@ bool ParallelLoop::keep_pieces() {
 }
 
 int64_t ParallelLoop::run(int64_t rounds) {
-  const int64_t all = rounds - 1;
   if (wait_ > 0) return --wait_, 0;
   int64_t done = 0;
   used_ = 0;
   try {
-    run(all, done);
+    if (is_wanted() && !run(rounds - 1, done) && !eager) {
+      setbacks_ = std::min(setbacks_ + 1, kMostSetbacks);
+      wait_ = int64_t{1} << setbacks_;
+    }
   } catch (const std::exception&) {  // no memory for the next strip
   }
   return done;
 }
 
-void ParallelLoop::run(int64_t all, int64_t& done) {
+/// Does pieces of the rounds from `next` on, and keeps them; false: nothing was done.
+bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
   const int threads = num_threads();
-  const auto set_back = [&] {
-    setbacks_ = std::min<int64_t>(setbacks_ + 1, 10);
-    wait_ = eager ? 0 : std::min(kMostWait, int64_t{1} << setbacks_);
-  };
-  if (!is_wanted()) return;
-  if (!is_independent(all)) return set_back();
-  const std::size_t saved = may_fail_ ? bytes_of_round() : 0;
-  if (saved > kSavedOfRound) return set_back();
-  const int64_t most = saved > 0 ? std::max<int64_t>(1, kSavedOfPiece / static_cast<int64_t>(saved)) : all;
-  add_piece(0, std::min<int64_t>(std::max<int64_t>(all / 64, 1), most), saved);
-  const int64_t start = now_ns();
-  do_piece(pieces_[0]);
-  const int64_t first = pieces_[0].count;
-  const double round_ns = std::max(static_cast<double>(now_ns() - start) / static_cast<double>(first), 0.1);
-  if (!keep_pieces()) return set_back();
-  done = first;
-  if (!eager && (round_ns > kLongRound || !worth_splitting(static_cast<double>(all - done) * round_ns))) return;
-  while (done < all && !(poll_ && *poll_ != 0)) {
-    const double strip_ns = std::min<double>(kStripNanoseconds * threads, static_cast<double>(all - done) * round_ns);
-    const double piece_ns = std::min<double>(kPieceNanoseconds, strip_ns / threads);
-    const int64_t piece = eager ? 2 : std::clamp<int64_t>(static_cast<int64_t>(piece_ns / round_ns), 1, most);
-    int64_t next = done;
-    while (next < all && used_ < static_cast<std::size_t>(kPieces * threads)) {
-      add_piece(next, std::min(piece, all - next), saved);
-      next += pieces_[used_ - 1].count;
-    }
-    const int64_t begin = now_ns();
-    try {
-      parallel_for(static_cast<int64_t>(used_), 1, static_cast<double>(next - done) * round_ns,
-                   [&](int64_t from, int64_t to) {
-                     for (int64_t k = from; k < to; ++k) do_piece(pieces_[static_cast<std::size_t>(k)]);
-                   });
-    } catch (const std::exception&) {
-      for (std::size_t k = 0; k < used_; ++k)
-        if (!pieces_[k].done) do_piece(pieces_[k]);
-    }
-    if (!keep_pieces()) return set_back();
-    strips_ns_ += static_cast<double>(now_ns() - begin);
-    alone_ns_ += static_cast<double>(next - done) * round_ns;
-    done = next;
-    if (strips_ns_ < kStripNanoseconds) continue;
-    // Other processes may have the other processors.
-    const bool gains = eager || strips_ns_ < 0.95 * alone_ns_;
-    strips_ns_ = alone_ns_ = 0;
-    if (!gains) return set_back();
-    setbacks_ = 0;
+  const double left_ns = static_cast<double>(strip.all - next) * round_ns_;
+  const double piece_ns = std::min<double>(kPieceNanoseconds, left_ns / (kLeastPieces * threads));
+  const int64_t piece = eager ? 2 : std::clamp<int64_t>(static_cast<int64_t>(piece_ns / round_ns_), 1, strip.most);
+  int64_t end = next;
+  while (end < strip.all && used_ < static_cast<std::size_t>(kPieces * threads)) {
+    add_piece(end, std::min(piece, strip.all - end), strip.saved);
+    end += pieces_[used_ - 1].count;
   }
+  const auto count = static_cast<int64_t>(used_);
+  const auto do_pieces = [&](int64_t from, int64_t to) {
+    for (int64_t k = from; k < to; ++k)
+      if (Piece& p = pieces_[static_cast<std::size_t>(k)]; !p.done) do_piece(p);
+  };
+  if (together) {
+    try {
+      parallel_for(count, 1, std::max(left_ns, kWorthSplitting), do_pieces);
+    } catch (const std::exception&) {  // some pieces have no thread
+    }
+  }
+  do_pieces(0, count);
+  round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
+  if (!keep_pieces()) return false;
+  next = end;
+  return true;
+}
+
+/// False: it did not pay, or could not be done.
+bool ParallelLoop::run(int64_t all, int64_t& done) {
+  // Small so far: one call of some asks again.
+  if (!eager && static_cast<double>(all) * round_ns_ < kSmallNanoseconds && ++small_ % kAskAgain != 0) return true;
+  if (!is_independent(all)) return false;
+  const std::size_t saved = may_fail_ ? bytes_of_round() : 0;
+  if (saved > kSavedOfRound) return false;
+  const auto bytes = static_cast<int64_t>(saved + 8 * loop_.sums.size());
+  const Strip strip{all, bytes > 0 ? std::max<int64_t>(1, kSavedOfPiece / bytes) : all, saved};
+  const int64_t first = std::min(std::max<int64_t>(all / 64, 1), strip.most);
+  add_piece(0, first, saved);
+  do_piece(pieces_[0]);
+  round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
+  if (!keep_pieces()) return false;
+  done = first;
+  const double rest = static_cast<double>(all - done) * round_ns_;
+  if (!eager && (round_ns_ > kLongRound || rest < kSmallNanoseconds || !worth_splitting(rest))) return true;
+  if (!eager && rest < kShortNanoseconds) return run_short(strip, done);
+  double strips_ns = 0, work_ns = 0;  // what strips took, and the time of all threads together
+  while (done < all && !(poll_ && *poll_ != 0)) {
+    const int64_t before = done, start = now_ns();
+    if (!do_strip(strip, done, true)) return false;
+    strips_ns += static_cast<double>(now_ns() - start);
+    work_ns += round_ns_ * static_cast<double>(done - before);
+    // Other processes may have the other processors.
+    if (!eager && strips_ns > kShortNanoseconds && strips_ns > kGain * work_ns) return false;
+  }
+  setbacks_ = 0;
+  return true;
+}
+
+/// Waking threads takes as long as a good part of this. The same rounds are done by one thread and by several in
+/// different calls, until it is known which is faster.
+bool ParallelLoop::run_short(const Strip& strip, int64_t& done) {
+  const int64_t call = ++short_;
+  const bool known = alone_.calls >= kCompared && together_.calls >= kCompared;
+  const bool gains = together_.round_ns < kGain * alone_.round_ns;
+  const bool together = known ? gains != (call % kAskAgain == 0) : call % 2 == 0;
+  if (known && !gains && !together) return true;
+  const int64_t before = done, start = now_ns();
+  while (done < strip.all && !(poll_ && *poll_ != 0))
+    if (!do_strip(strip, done, together)) return false;
+  Rate& rate = together ? together_ : alone_;
+  const double round_ns =
+      static_cast<double>(now_ns() - start) / static_cast<double>(std::max<int64_t>(done - before, 1));
+  rate.round_ns = rate.calls++ == 0 ? round_ns : 0.75 * rate.round_ns + 0.25 * round_ns;
+  return true;
 }
 
 }  // namespace framejit::runtime

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "graph/cfg/parallel.h"
@@ -36,12 +38,25 @@ class ParallelLoop {
   struct Piece {
     int64_t first = 0, count = 0;
     bool done = false, failed = false;
+    int64_t nanoseconds = 0;
     std::vector<char> saved;
     std::vector<int64_t> out;
+    std::vector<double> added;  // to sums of floats
   };
 
   int64_t run(int64_t rounds);
-  void run(int64_t all, int64_t& done);
+  struct Strip {
+    int64_t all, most;  // rounds: that there are, of a piece
+    std::size_t saved;  // bytes of a round
+  };
+  struct Rate {
+    double round_ns = 0;
+    int64_t calls = 0;
+  };
+
+  bool run(int64_t all, int64_t& done);
+  bool run_short(const Strip& strip, int64_t& done);
+  bool do_strip(const Strip& strip, int64_t& next, bool together);
   int64_t number(const cfg::FrameProduct& p) const;
   bool is_independent(int64_t rounds) const;
   template <class F>
@@ -49,7 +64,9 @@ class ParallelLoop {
   std::size_t bytes_of_round() const;
   void add_piece(int64_t first, int64_t count, std::size_t saved);
   void do_piece(Piece& piece) const;
+  bool add_up(std::span<const Piece> pieces, std::vector<int64_t>& sums) const;
   bool keep_pieces();
+  static double nanoseconds_of_round(std::span<const Piece> pieces);
 
   cfg::ParallelLoop& loop_;
   const Body body_;
@@ -57,9 +74,12 @@ class ParallelLoop {
   const unsigned char* poll_ = nullptr;
   std::vector<Piece> pieces_;  // those behind the first `used_` keep their memory
   std::size_t used_ = 0;
-  int64_t wait_ = 0;     // calls to let pass
-  int64_t setbacks_ = 0;  // since it last paid
-  double strips_ns_ = 0, alone_ns_ = 0;  // what rounds took, and what one thread would have taken for them
+  int64_t wait_ = 0;                                           // calls to let pass
+  int64_t setbacks_ = 0;                                       // since it last paid
+  double round_ns_ = std::numeric_limits<double>::infinity();  // when it was last asked
+  int64_t small_ = 0;                                          // calls with hardly anything to do
+  Rate alone_, together_;                                      // of calls with little to do
+  int64_t short_ = 0;                                          // these calls
   int64_t rounds_done_ = 0, failures_ = 0;
 };
 

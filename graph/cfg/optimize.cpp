@@ -137,12 +137,46 @@ void drop_parameters(Cfg& cfg) {
   rename(cfg, names);
 }
 
+/// The bits of what a node on constant floats is, if it raises no flag but that it is inexact.
+template <class F>
+std::optional<int64_t> folded_floats(Op op, F a, F b) {
+  const auto bits = [](F v) {
+    return sizeof(F) == 8 ? std::bit_cast<int64_t>(static_cast<double>(v))
+                          : static_cast<int64_t>(std::bit_cast<uint32_t>(static_cast<float>(v)));
+  };
+  const auto number = [&](F v, bool exact) -> std::optional<int64_t> {
+    return std::isnormal(v) || (exact && v == 0) ? std::optional(bits(v)) : std::nullopt;
+  };
+  if (!std::isfinite(a) || !std::isfinite(b)) return std::nullopt;
+  switch (op) {
+    case Op::Add: return number(a + b, true);
+    case Op::Sub: return number(a - b, true);
+    case Op::Mul: return number(a * b, a == 0 || b == 0);
+    case Op::Div: return b == 0 ? std::nullopt : number(a / b, a == 0);
+    case Op::Neg: return bits(-a);
+    case Op::Abs: return bits(std::fabs(a));
+    case Op::Eq: return a == b;
+    case Op::Ne: return a != b;
+    case Op::Lt: return a < b;
+    case Op::Le: return a <= b;
+    default: return std::nullopt;
+  }
+}
+
 /// What a node on constants is, or nothing.
 std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
   const int operands = info(n.op).operands;
-  if (n.type != Type::I64 || n.lanes > 1 || operands == 0 || operands > 2) return std::nullopt;
+  if (n.type == Type::None || n.lanes > 1 || operands == 0 || operands > 2) return std::nullopt;
   for (int i = 0; i < operands; ++i)
-    if (n.args[i] == kNone || !cfg.is_const(n.args[i]) || cfg.at(n.args[i]).type != Type::I64) return std::nullopt;
+    if (n.args[i] == kNone || !cfg.is_const(n.args[i])) return std::nullopt;
+  const Type from = cfg.at(n.args[0]).type;
+  if (from != Type::I64) {
+    const auto f64 = [&](int i) { return std::bit_cast<double>(cfg.at(n.args[i]).imm); };
+    const auto f32 = [&](int i) { return std::bit_cast<float>(static_cast<uint32_t>(cfg.at(n.args[i]).imm)); };
+    const int last = operands - 1;
+    return from == Type::F64 ? folded_floats(n.op, f64(0), f64(last)) : folded_floats(n.op, f32(0), f32(last));
+  }
+  if (n.type != Type::I64) return std::nullopt;
   const int64_t a = cfg.at(n.args[0]).imm, b = operands > 1 ? cfg.at(n.args[1]).imm : 0;
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   int64_t exact = 0;
@@ -161,6 +195,16 @@ std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
     case Op::And: return a & b;
     case Op::Or: return a | b;
     case Op::Xor: return a ^ b;
+    case Op::Extend:
+      switch (n.mem) {
+        case Mem::I8: return static_cast<int8_t>(a);
+        case Mem::U8: return static_cast<uint8_t>(a);
+        case Mem::I16: return static_cast<int16_t>(a);
+        case Mem::U16: return static_cast<uint16_t>(a);
+        case Mem::I32: return static_cast<int32_t>(a);
+        case Mem::U32: return static_cast<uint32_t>(a);
+        default: return a;
+      }
     default: return std::nullopt;
   }
 }
@@ -363,8 +407,9 @@ void number_values(Cfg& cfg) {
       block_of.resize(cfg.nodes.size(), 0);
       Node& n = cfg.nodes[id];
       if (const std::optional<int64_t> value = folded(cfg, n)) {
+        const Type type = n.type;
         n = Node{};
-        n.type = Type::I64;
+        n.type = type;
         n.imm = *value;
       } else if (const Id same = simplified(cfg, n); same != kNone) {
         names.replace(id, same);

@@ -1,9 +1,10 @@
 // Loops whose rounds several threads may do.
 //
-// Such a loop counts its rounds. Each of its variables counts too, or is only handed on: a round sets it, or leaves it
-// as it was, and nothing but exits and what follows the loop reads it. Addresses are sums of values that the loop does
-// not change, of counts, and of numbers that a check bounds. Whether the accesses of two rounds meet is computed from
-// these sums where the loop runs.
+// Such a loop counts its rounds. Each of its variables counts too; or it is a sum, to which each round adds once a
+// float, or natural numbers; or it is only handed on: a round sets it, or leaves it as it was. Nothing but exits and
+// what follows the loop reads sums and what is handed on. Addresses are sums of values that the loop does not change,
+// of counts, and of numbers that a check bounds. Whether the accesses of two rounds meet is computed from these sums
+// where the loop runs.
 #include "graph/cfg/parallel.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "graph/cfg/edit.h"
 #include "graph/cfg/loops.h"
+#include "graph/cfg/registers.h"
 
 namespace framejit::cfg {
 
@@ -81,12 +83,100 @@ class Parallel {
     return counts ? step : kNone;
   }
 
-  /// Which variables count and which are handed on; false: there are others.
+  template <class F>
+  void for_each_node(F f) const {
+    for (uint32_t b : members_)
+      for (const Id id : cfg_.blocks[b].nodes) f(id, cfg_.at(id));
+  }
+
+  /// What is added to a sum of floats in a round that ends with a block.
+  struct Addition {
+    uint32_t block;
+    Id variable, sum;
+  };
+
+  /// By each block that leads to the next round; none: it is no sum.
+  std::vector<Addition> additions_to(std::size_t which) const {
+    const Id variable = variables()[which];
+    if (cfg_.at(variable).type != Type::F64) return {};
+    std::vector<Addition> out;
+    std::set<Id> sums;
+    for (uint32_t b : members_)
+      for (int k = 0; k < cfg_.blocks[b].successors(); ++k) {
+        if (cfg_.blocks[b].to[k].block != head_) continue;
+        const Id sum = cfg_.blocks[b].to[k].args[which];
+        const Node& n = cfg_.at(sum);
+        if (cfg_.is_param[sum] || !is_inside(sum) || n.op != Op::Add) return {};
+        if ((n.args[0] == variable) == (n.args[1] == variable) || (!out.empty() && out.back().block == b)) return {};
+        out.push_back({b, variable, sum});
+        sums.insert(sum);
+      }
+    bool good = true;
+    for_each_edge([&](const Edge& e) {
+      for (std::size_t i = 0; i < e.args.size(); ++i)
+        good = good && e.args[i] != variable && (!sums.count(e.args[i]) || (e.block == head_ && i == which));
+    });
+    for_each_node([&](Id id, const Node& n) {
+      for (const Id a : n.args)
+        good = good && (a != variable || sums.count(id)) && (!sums.count(a) || n.op == Op::CheckFinite);
+    });
+    return good ? out : std::vector<Addition>{};
+  }
+
+  bool is_small_natural(Id v) const {
+    if (cfg_.is_const(v)) return cfg_.at(v).imm >= 0 && cfg_.at(v).imm < (int64_t{1} << 31);
+    const Node& n = cfg_.at(v);
+    if (cfg_.is_param[v]) return false;
+    const bool narrow = n.mem == Mem::U8 || n.mem == Mem::U16 || n.mem == Mem::U32;
+    return is_comparison(n.op) || ((n.op == Op::Load || n.op == Op::Extend) && narrow);
+  }
+
+  /// The values that a sum of integers has in a round; none if it is more than that.
+  std::set<Id> values_of_sum(std::size_t which) const {
+    const Id sum = variables()[which];
+    if (cfg_.at(sum).type != Type::I64) return {};
+    std::set<Id> values{sum};
+    const auto is_value = [&](Id v) { return values.count(v) != 0; };
+    for (bool more = true; more;) {
+      more = false;
+      for_each_node([&](Id id, const Node& n) {
+        if (n.op == Op::AddExact && is_value(n.args[0]) != is_value(n.args[1]) &&
+            is_small_natural(n.args[is_value(n.args[0]) ? 1 : 0]))
+          more = values.insert(id).second || more;
+      });
+      for_each_edge([&](const Edge& e) {
+        for (std::size_t i = 0; i < e.args.size(); ++i)
+          if (is_value(e.args[i])) more = values.insert(cfg_.blocks[e.block].params[i]).second || more;
+      });
+    }
+    bool good = true;
+    for (const Id v : variables()) good = good && (v == sum || !is_value(v));
+    for_each_edge([&](const Edge& e) {
+      for (std::size_t i = 0; i < e.args.size(); ++i)
+        good = good && is_value(e.args[i]) == is_value(cfg_.blocks[e.block].params[i]);
+    });
+    for_each_node([&](Id id, const Node& n) {
+      int read = 0;
+      for (const Id a : n.args) read += a != kNone && is_value(a);
+      good = good && read == (is_value(id) ? 1 : 0);
+    });
+    for (uint32_t b : members_) good = good && !is_value(cfg_.blocks[b].condition);
+    return good ? values : std::set<Id>{};
+  }
+
+  /// Which variables count, which are sums, and which are handed on; false: there are others.
   bool sort_variables() {
     for (std::size_t i = 0; i < variables().size(); ++i) {
-      const Id step = cfg_.at(variables()[i]).type == Type::I64 ? step_of(i) : kNone;
-      if (step != kNone) steps_[variables()[i]] = step;
-      else carried_.insert(variables()[i]);
+      const Id v = variables()[i];
+      if (const Id step = cfg_.at(v).type == Type::I64 ? step_of(i) : kNone; step != kNone) {
+        steps_[v] = step;
+      } else if (std::vector<Addition> additions = additions_to(i); !additions.empty()) {
+        additions_[v] = std::move(additions);
+      } else if (!values_of_sum(i).empty()) {
+        natural_sums_.insert(v);
+      } else {
+        carried_.insert(v);
+      }
     }
     // Parameters of other blocks hand them on.
     for (bool more = true; more;) {
@@ -212,7 +302,8 @@ class Parallel {
     const Node n = cfg_.at(v);
     switch (n.op) {
       case Op::Add:
-      case Op::AddExact: return append(sum, n.args[0], f, b, at, depth + 1) && append(sum, n.args[1], f, b, at, depth + 1);
+      case Op::AddExact:
+        return append(sum, n.args[0], f, b, at, depth + 1) && append(sum, n.args[1], f, b, at, depth + 1);
       case Op::Sub:
       case Op::SubExact:
         return append(sum, n.args[0], f, b, at, depth + 1) &&
@@ -248,8 +339,7 @@ class Parallel {
 
   FrameProduct product(const Term& t) {
     FrameProduct out{t.factor.times, kNone, t.factor.by == kNone ? kNone : slot(t.factor.by)};
-    if (cfg_.is_const(t.of) && is_within(cfg_.at(t.of).imm, int64_t{1} << 20) &&
-        is_within(out.times, int64_t{1} << 40))
+    if (cfg_.is_const(t.of) && is_within(cfg_.at(t.of).imm, int64_t{1} << 20) && is_within(out.times, int64_t{1} << 40))
       out.times *= cfg_.at(t.of).imm;
     else out.of = slot(t.of);
     return out;
@@ -296,7 +386,7 @@ class Parallel {
         for (const Id v : sum.naturals) add_natural(v);
       }
     }
-    return stores;
+    return stores || !additions_.empty() || !natural_sums_.empty();
   }
 
   Id one() { return one_ == kNone ? one_ = add_constant(1) : one_; }
@@ -375,9 +465,14 @@ class Parallel {
       return static_cast<uint32_t>(body.blocks.size() - 1);
     };
     const uint32_t finished = leave(0), failed = leave(1);
+    std::set<Id> sums;
+    for (const auto& [variable, additions] : additions_)
+      for (const Addition& a : additions) sums.insert(a.sum);
     for (uint32_t b : members_) {
       Block& block = body.blocks[b];
-      std::erase_if(block.nodes, [&](Id id) { return body.at(id).op == Op::Poll; });
+      std::erase_if(block.nodes, [&](Id id) {
+        return body.at(id).op == Op::Poll || (body.at(id).op == Op::CheckFinite && sums.count(body.at(id).args[0]));
+      });
       for (const Id id : block.nodes) {
         for (Id& a : body.nodes[id].args) turn(a);
         if (body.at(id).exit != kNone) body.nodes[id].exit = 1;
@@ -396,13 +491,14 @@ class Parallel {
         }
       }
     }
+    store_additions(body, rounds, is_set);
     Edge on{head_, {}};
     for (std::size_t i = 0; i < variables().size(); ++i) {
       const Id v = variables()[i];
       if (i == count_) on.args.push_back(rounds);
+      else if (natural_sums_.count(v)) on.args.push_back(none);
       else if (const auto step = steps_.find(v); step != steps_.end())
-        on.args.push_back(
-            integer(Op::Add, value(begins_with()[i]), integer(Op::Mul, first, value(step->second))));
+        on.args.push_back(integer(Op::Add, value(begins_with()[i]), integer(Op::Mul, first, value(step->second))));
       else on.args.push_back(value(begins_with()[i]));
     }
     for (std::size_t i = variables().size(); i < body.blocks[head_].params.size(); ++i) on.args.push_back(none);
@@ -413,7 +509,63 @@ class Parallel {
       body.exits[0].values.push_back(v);
       body.exits[0].values.push_back(flags.at(v));
     }
+    for (const Id v : variables())
+      if (natural_sums_.count(v)) body.exits[0].values.push_back(v);
     drop_unreached(body);
+  }
+
+  /// What an addition adds, by its name in the body.
+  static Id added(const Cfg& body, const Addition& a) {
+    const Node& n = body.at(a.sum);
+    return n.args[0] == a.variable ? n.args[1] : n.args[0];
+  }
+
+  /// Instead of adding to a sum of floats, a round stores what it adds. Its place in the room counts down.
+  void store_additions(Cfg& body, Id rounds, Id one) {
+    if (additions_.empty()) return;
+    const auto node = [&](Op op, Id a, Id b, int64_t imm = 0) {
+      Node n;
+      n.op = op;
+      n.type = Type::I64;
+      n.args[0] = a;
+      n.args[1] = b;
+      n.imm = imm;
+      return n;
+    };
+    const auto enter = [&](Node n) {
+      const Id id = body.add(n);
+      body.blocks[0].nodes.push_back(id);
+      return id;
+    };
+    Id room = enter(node(Op::Pointer, kNone, kNone, 1));
+    const Id size = enter(node(Op::Mul, rounds, enter(node(Op::Const, kNone, kNone, 8))));
+    for (const Id v : variables()) {
+      const auto at = additions_.find(v);
+      if (at == additions_.end()) continue;
+      for (const Addition& a : at->second) {
+        // By the rounds that are left: the last one stores at 0.
+        const Id index = body.add(node(Op::Sub, variables()[count_], one));
+        Node store;
+        store.op = Op::Store;
+        store.mem = Mem::F64;
+        store.scale = 8;
+        store.args[0] = room;
+        store.args[1] = index;
+        store.args[2] = added(body, a);
+        body.blocks[a.block].nodes.insert(body.blocks[a.block].nodes.end(), {index, body.add(store)});
+      }
+      room = enter(node(Op::Add, room, size));
+    }
+  }
+
+  /// Is a sum of floats checked to be finite?
+  bool is_checked(Id sum) const {
+    std::set<Id> sums;
+    if (const auto at = additions_.find(sum); at != additions_.end())
+      for (const Addition& a : at->second) sums.insert(a.sum);
+    bool checked = false;
+    for_each_node([&](Id, const Node& n) { checked = checked || (n.op == Op::CheckFinite && sums.count(n.args[0])); });
+    return checked;
   }
 
   // The call.
@@ -461,19 +613,22 @@ class Parallel {
     front.to[1] = {next, on.args};
     at = calls;
     cfg_.blocks[calls].nodes = std::move(made_);
-    for (std::size_t i = 0; i < variables().size(); ++i)
-      if (carried_.count(variables()[i])) {
-        // Its own, as the call writes it.
-        loop_->carried.push_back(static_cast<uint32_t>(loop_->frame.size()));
-        loop_->frame.push_back(0);
-      }
+    // Places of their own, as the call writes them.
+    std::map<Id, uint32_t> places;
+    for (const Id v : variables()) {
+      if (steps_.count(v)) continue;
+      const auto place = static_cast<uint32_t>(loop_->frame.size());
+      places[v] = place;
+      loop_->frame.push_back(0);
+      if (carried_.count(v)) loop_->carried.push_back(place);
+      else loop_->sums.push_back({place, additions_.count(v) != 0, is_checked(v)});
+    }
     const Id frame = integer(Op::Const, kNone, kNone, reinterpret_cast<int64_t>(loop_->frame.data()));
     for (const auto& [v, slot] : slots_)
       if (!cfg_.is_const(v)) access(Op::Store, cfg_.at(v).type, frame, slot, v);
-    std::size_t k = 0;
     for (std::size_t i = 0; i < variables().size(); ++i)
-      if (carried_.count(variables()[i]))
-        access(Op::Store, cfg_.at(variables()[i]).type, frame, loop_->carried[k++], on.args[i]);
+      if (const auto place = places.find(variables()[i]); place != places.end())
+        access(Op::Store, cfg_.at(place->first).type, frame, place->second, on.args[i]);
     Node call;
     call.op = Op::Update;
     call.type = Type::I64;
@@ -482,10 +637,10 @@ class Parallel {
     call.args[1] = rounds;
     const Id done = add(call);
     Edge after{next, {}};
-    k = 0;
     for (std::size_t i = 0; i < variables().size(); ++i) {
       const Id v = variables()[i];
-      if (carried_.count(v)) after.args.push_back(access(Op::Load, cfg_.at(v).type, frame, loop_->carried[k++]));
+      if (const auto place = places.find(v); place != places.end())
+        after.args.push_back(access(Op::Load, cfg_.at(v).type, frame, place->second));
       else after.args.push_back(integer(Op::Add, on.args[i], integer(Op::Mul, done, steps_.at(v))));
     }
     cfg_.blocks[calls].end = Block::End::Jump;
@@ -500,10 +655,12 @@ class Parallel {
   const Shape& shape_;
   const uint32_t head_, front_;
   const std::vector<uint32_t> members_;
-  std::vector<uint32_t> block_of_;  // kNone: the value is not of the loop
-  std::size_t count_ = 0;           // the parameter that counts the rounds that are left
-  std::map<Id, Id> steps_;          // of variables that count
-  std::set<Id> carried_;            // parameters that hand variables on
+  std::vector<uint32_t> block_of_;                 // kNone: the value is not of the loop
+  std::size_t count_ = 0;                          // the parameter that counts the rounds that are left
+  std::map<Id, Id> steps_;                         // of variables that count
+  std::map<Id, std::vector<Addition>> additions_;  // to sums of floats
+  std::set<Id> natural_sums_;                      // of integers
+  std::set<Id> carried_;                           // parameters that hand variables on
   std::set<Id> naturals_;
   std::map<Id, uint32_t> slots_;
   std::vector<Id> made_;  // for the block that calls

@@ -20,8 +20,8 @@ struct FrameProduct {
   uint32_t of = kNone, by = kNone;
 };
 
-/// What a load or a store may reach. In round r: `size` bytes from frame[base] + r * the sum of `per_round` + the sum of
-/// x * each of `within`, where x is any of the numbers below the length of that product.
+/// What a load or a store may reach. In round r: `size` bytes from frame[base] + r * the sum of `per_round` + the sum
+/// of x * each of `within`, where x is any of the numbers below the length of that product.
 struct ParallelAccess {
   struct Within {
     uint32_t length;
@@ -35,9 +35,10 @@ struct ParallelAccess {
 };
 
 struct ParallelLoop {
-  /// Symbols: the first round, and how many rounds. Pointer 0: the frame. Exit 0: all rounds are done; its values are
-  /// those of `carried`, each followed by whether any of these rounds has set it. Exit 1: a check failed; these rounds
-  /// may have stored.
+  /// Symbols: the first round, and how many rounds. Pointers: the frame; room for what each round adds to each sum of
+  /// floats, one sum after the other. Exit 0: all rounds are done; its values are those of `carried`, each followed by
+  /// whether any of these rounds has set it, and what the rounds add to each sum of integers. Exit 1: a check failed;
+  /// these rounds may have stored.
   Cfg body;
   std::vector<int64_t> frame;  // values from outside of the loop, which are stored before each call
   std::vector<ParallelAccess> accesses;
@@ -47,7 +48,15 @@ struct ParallelLoop {
     std::vector<FrameProduct> per_round;
   };
   std::vector<Natural> naturals;
-  std::vector<uint32_t> carried;  // in the frame: variables of the loop that are only handed on. The call writes them
+  // Places of variables in the frame, which the call changes. Those that are only handed on:
+  std::vector<uint32_t> carried;
+  /// Those to which each round adds. Floats are added in the order of the rounds, integers are natural.
+  struct Sum {
+    uint32_t place;
+    bool is_float;
+    bool is_finite = false;  // of floats: no sum may be infinite or NaN
+  };
+  std::vector<Sum> sums;
 
   /// Gives how many rounds were done, of those that there are.
   std::function<int64_t(int64_t rounds)> run;

@@ -93,8 +93,32 @@ def total(out, a, b):
         out[i, 0] = s
 
 
-SHARED = (products, row_sums, neighbours, last_of_rows, upper_triangle, from_below)
-IN_TURN = (prefix, columns, total)
+def sum_of_rows(out, a, b):
+    total, above = 0.5, 0
+    for i in range(a.shape[0]):
+        s = 0.0
+        for j in range(a.shape[1]):
+            s += a[i, j] * b[j, i]
+            if a[i, j] > 0.5:
+                above += 1
+        out[i, 0] = s
+        total += s
+    return total, above
+
+
+def average(out, a, b):
+    total, n = 0.0, a.shape[0]
+    for i in range(n):
+        x = i / n
+        value = 1.0
+        for k in range(5):
+            value = value * x + k
+        total += value
+    return total / 3
+
+
+SHARED = (total, products, row_sums, neighbours, last_of_rows, upper_triangle, from_below, sum_of_rows, average)
+IN_TURN = (prefix, columns)
 
 
 def shared(function, *arguments):
@@ -125,7 +149,7 @@ def matrices(n, *, dtype=float, seed=0):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
 @pytest.mark.parametrize("form", [*SHARED, *IN_TURN], ids=lambda f: f.__name__)
 def test_rounds_are_shared_if_they_do_not_meet(form, dtype):
-    if form in (row_sums, neighbours, products, total) and dtype is not np.float64:
+    if form in (row_sums, neighbours, products, total, sum_of_rows) and dtype is not np.float64:
         pytest.skip("integers divided, or added to a float of Python's")
     for n in (0, 1, 3, 5, 17, 40):
         rounds = compare(form, lambda n=n: matrices(n, dtype=dtype), calls=6)
@@ -197,6 +221,30 @@ def test_integers_that_leave_64_bits(bad):
         return np.zeros(40), np.zeros((40, 25)), start
 
     compare(powers, make)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 20, 38, 39])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e308])
+def test_sums_that_are_not_finite(bad, value):
+    def make():
+        out, a, b = matrices(40)
+        a[bad, :3] = value
+        a[max(bad - 3, 0), 5] = -value
+        return out, a, b
+
+    compare(sum_of_rows, make)
+
+
+def test_counts_that_leave_64_bits():
+    def form(a, count):
+        for i in range(len(a)):
+            for k in range(6):
+                if a[i] > k:
+                    count += 1000000
+        return count
+
+    for below in (0, 1_000_000, 50_000_000, 10**9):
+        compare(form, lambda below=below: (np.arange(60.0) % 7, 2**63 - 1 - below))
 
 
 @pytest.mark.parametrize("mode", ["warn", "raise", "ignore"])

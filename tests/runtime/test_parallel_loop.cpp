@@ -73,7 +73,7 @@ class Eager {
 };
 
 /// Random nests over rows and columns of two matrices. Symbols: rows, columns, bytes from row to row of each; pointers:
-/// the matrices. Variables: a row, a column, a number; two floats.
+/// the matrices. Variables: a row, a column, a number; two floats; a sum, a count.
 class RowNest {
  public:
   explicit RowNest(uint64_t seed) : state_(seed * 2654435761u + 1) {}
@@ -83,7 +83,8 @@ class RowNest {
     for (int64_t k = 0; k < 4; ++k) symbols_.push_back(input_of(Op::Symbol, k));
     for (int64_t k = 0; k < 2; ++k) matrices_.push_back(input_of(Op::Pointer, k));
     for (int64_t k = 0; k < 3; ++k) vars_.push_back(constant(g_, 0, 7 + k));
-    for (int k = 0; k < 2; ++k) vars_.push_back(number(0, 0.5 + k));
+    for (int k = 0; k < 3; ++k) vars_.push_back(number(0, 0.5 + k));
+    vars_.push_back(constant(g_, 0, below(20) == 0 ? std::numeric_limits<int64_t>::max() - 9 : 3));
     at_ = block();
     g_.blocks[0].end = cfg::Block::End::Jump;
     g_.blocks[0].to[0] = {at_, {}};
@@ -93,11 +94,16 @@ class RowNest {
         if (below(12) != 0) vars_[v] = v == kNumber ? constant(g_, at_, below(5)) : number(at_, 0.25);
       for (int64_t k = 1 + below(3); k > 0; --k) {
         if (below(3) == 0) statement();
-        else loop(kColumn, [&] {
-          for (int64_t n = 1 + below(3); n > 0; --n) statement();
-        });
+        else
+          loop(kColumn, [&] {
+            for (int64_t n = 1 + below(3); n > 0; --n) statement();
+          });
       }
       if (below(3) != 0) store(0);
+      if (below(2)) {
+        vars_[kSum] = make(Op::Add, Type::F64, vars_[kSum], vars_[kFirst + static_cast<std::size_t>(below(2))]);
+        if (below(2)) check(Op::CheckFinite, vars_[kSum]);
+      }
     });
     g_.blocks[at_].end = cfg::Block::End::Leave;
     g_.blocks[at_].exit = exit();
@@ -105,7 +111,7 @@ class RowNest {
   }
 
  private:
-  static constexpr std::size_t kRow = 0, kColumn = 1, kNumber = 2, kFirst = 3, kSecond = 4;
+  static constexpr std::size_t kRow = 0, kColumn = 1, kNumber = 2, kFirst = 3, kSecond = 4, kSum = 5, kCount = 6;
 
   int64_t below(int64_t n) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
@@ -184,7 +190,8 @@ class RowNest {
 
   void statement() {
     Id& f = vars_[kFirst + static_cast<std::size_t>(below(2))];
-    switch (below(6)) {
+    switch (below(7)) {
+      case 6: vars_[kCount] = exact(Op::AddExact, vars_[kCount], constant(g_, at_, below(3))); return;
       case 0: vars_[kNumber] = exact(Op::AddExact, vars_[kNumber], vars_[static_cast<std::size_t>(below(3))]); return;
       case 1:
       case 2: {
@@ -216,7 +223,8 @@ class RowNest {
   /// for v in range(start, length, step), as the translator writes it.
   template <class F>
   void loop(std::size_t variable, F body_of) {
-    const Id zero = constant(g_, at_, 0), start = constant(g_, at_, below(2)), step = constant(g_, at_, 1 + below(8) / 7);
+    const Id zero = constant(g_, at_, 0), start = constant(g_, at_, below(2)),
+             step = constant(g_, at_, 1 + below(8) / 7);
     const Id span = make(Op::Sub, Type::I64, symbols_[variable], start);
     const Id rounds = make(Op::FloorDiv, Type::I64,
                            make(Op::Add, Type::I64, span, make(Op::Sub, Type::I64, step, constant(g_, at_, 1))), step);
@@ -261,7 +269,7 @@ TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
   const char* const count = std::getenv("FRAMEJIT_SEEDS");
   const int64_t from = first ? std::atoll(first) : 0, seeds = count ? std::atoll(count) : 400;
   const Eager eager;
-  int64_t rounds = 0, failures = 0;
+  int64_t rounds = 0, failures = 0, float_sums = 0, integer_sums = 0;
   for (int64_t seed = from; seed < from + seeds; ++seed) {
     const Cfg plain = RowNest(static_cast<uint64_t>(seed)).make();
     ASSERT_EQ(cfg::verify(plain), "") << cfg::print(plain);
@@ -271,7 +279,8 @@ TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
       // Rows behind each other, apart, in the other order, into one another; matrices apart and into one another.
       const int64_t columns = 1 + (seed + rows) % 9;
       const int64_t strides[] = {8 * columns, 8 * columns + 16, -8 * columns, 8};
-      const int64_t a = strides[static_cast<std::size_t>(seed / 3 % 4)], b = strides[static_cast<std::size_t>(seed % 4)];
+      const int64_t a = strides[static_cast<std::size_t>(seed / 3 % 4)],
+                    b = strides[static_cast<std::size_t>(seed % 4)];
       const int64_t apart = std::vector<int64_t>{1600, 0, 8 * columns, 8}[static_cast<std::size_t>(seed / 5 % 4)];
       std::vector<double> memory[3];
       Result results[3];
@@ -294,10 +303,14 @@ TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
       for (std::size_t k = 0; k < way.loops(); ++k) {
         rounds += way.runner(k).rounds_done();
         failures += way.runner(k).failures();
+        for (const cfg::ParallelLoop::Sum& sum : way.loop(k).sums)
+          (sum.is_float ? float_sums : integer_sums) += way.runner(k).rounds_done() > 0;
       }
   }
   EXPECT_GT(rounds, 20 * seeds);
   EXPECT_GT(failures, seeds / 20);
+  EXPECT_GT(float_sums, seeds / 20);
+  EXPECT_GT(integer_sums, seeds / 20);
 }
 
 }  // namespace
