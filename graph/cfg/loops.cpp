@@ -39,29 +39,6 @@ uint32_t front_of(const Cfg& cfg, const Shape& shape, uint32_t head) {
   return front != kNone && cfg.blocks[front].end == Block::End::Jump ? front : kNone;
 }
 
-std::optional<CountedLoop> counted_loop(const Cfg& cfg, const std::vector<uint32_t>& members) {
-  const uint32_t head = members[0];
-  const Block& block = cfg.blocks[head];
-  const auto is_member = [&](uint32_t b) { return std::find(members.begin(), members.end(), b) != members.end(); };
-  const auto is_number = [&](Id v, int64_t number) { return cfg.is_const(v) && cfg.at(v).imm == number; };
-  if (block.end != Block::End::Branch || cfg.is_param[block.condition]) return std::nullopt;
-  if (!is_member(block.to[0].block) || is_member(block.to[1].block)) return std::nullopt;
-  const Node& n = cfg.at(block.condition);
-  if (n.op != Op::Ne || !is_number(n.args[1], 0)) return std::nullopt;
-  const auto at = std::find(block.params.begin(), block.params.end(), n.args[0]);
-  if (at == block.params.end()) return std::nullopt;
-  const auto which = static_cast<std::size_t>(at - block.params.begin());
-  for (uint32_t b : members)
-    for (int k = 0; k < cfg.blocks[b].successors(); ++k) {
-      if (cfg.blocks[b].to[k].block != head) continue;
-      const Id given = cfg.blocks[b].to[k].args[which];
-      if (cfg.is_param[given]) return std::nullopt;
-      const Node& less = cfg.at(given);
-      if (less.op != Op::Add || less.args[0] != n.args[0] || !is_number(less.args[1], -1)) return std::nullopt;
-    }
-  return CountedLoop{which, block.to[0].block};
-}
-
 bool rotate_loops(Cfg& cfg) {
   constexpr std::size_t kMostNodes = 12;
   bool changed = false;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "graph/cfg/cfg.h"
@@ -14,14 +13,6 @@ std::vector<uint32_t> blocks_of_loop(const Cfg& cfg, const Shape& shape, uint32_
 
 /// The one block in front of a loop, which leads to its head only, or kNone.
 uint32_t front_of(const Cfg& cfg, const Shape& shape, uint32_t head);
-
-/// A loop that counts its rounds down to 0 in a parameter of its head, and is left there.
-struct CountedLoop {
-  std::size_t param;
-  uint32_t body;  // where a round goes on
-};
-/// The head is the first of `members`.
-std::optional<CountedLoop> counted_loop(const Cfg& cfg, const std::vector<uint32_t>& members);
 
 // The passes need preheaders and exits of each block's own (edit.h). Some tell whether they changed anything.
 

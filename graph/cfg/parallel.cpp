@@ -43,9 +43,7 @@ class Parallel {
   }
 
   std::unique_ptr<ParallelLoop> make() {
-    const std::optional<CountedLoop> counted = counted_loop(cfg_, members_);
-    if (!counted) return nullptr;
-    count_ = counted->param;
+    if (!find_count()) return nullptr;
     loop_ = std::make_unique<ParallelLoop>();
     if (!sort_variables() || !is_left_rarely() || !find_accesses()) return nullptr;
     make_body();
@@ -64,6 +62,16 @@ class Parallel {
     for (uint32_t b : members_)
       for (int k = 0; k < cfg_.blocks[b].successors(); ++k)
         if (is_member(cfg_.blocks[b].to[k].block)) f(cfg_.blocks[b].to[k]);
+  }
+
+  static Node node_of(Op op, Id a = kNone, Id b = kNone, int64_t imm = 0) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    n.imm = imm;
+    return n;
   }
 
   // Variables.
@@ -187,32 +195,41 @@ class Parallel {
           if (carried_.count(e.args[i])) more = carried_.insert(params[i]).second || more;
       });
     }
-    // Nothing but the next count and the end of the loop follows from how many rounds are left.
-    const Id left = variables()[count_];
-    std::set<Id> counts{left};
-    for_each_edge([&](const Edge& e) {
-      if (e.block == head_) counts.insert(e.args[count_]);
-    });
-    const auto is_read = [&](Id v) { return v != kNone && (carried_.count(v) || counts.count(v)); };
+    const auto is_read = [&](Id v) { return v != kNone && carried_.count(v); };
     bool reads = false;
-    for (uint32_t b : members_) {
-      reads = reads || is_read(cfg_.blocks[b].condition);
-      for (Id id : cfg_.blocks[b].nodes) {
-        if (counts.count(id) || id == cfg_.blocks[head_].condition) continue;
-        for (Id a : cfg_.at(id).args) reads = reads || is_read(a);
-      }
-    }
-    for_each_edge([&](const Edge& e) {
-      for (std::size_t i = 0; i < e.args.size(); ++i)
-        reads = reads || (counts.count(e.args[i]) && (e.block != head_ || i != count_));
+    for (uint32_t b : members_) reads = reads || is_read(cfg_.blocks[b].condition);
+    for_each_node([&](Id, const Node& n) {
+      for (const Id a : n.args) reads = reads || is_read(a);
     });
     return !reads;
   }
 
-  /// Is it left at its head, by exits, and in no other way?
+  /// The block that asks whether rounds are left, once in each round: at the head, or behind other things that a round
+  /// does.
+  bool find_count() {
+    const auto is_number = [&](Id v, int64_t number) { return cfg_.is_const(v) && cfg_.at(v).imm == number; };
+    for (uint32_t b : members_) {
+      const Block& block = cfg_.blocks[b];
+      if (block.end != Block::End::Branch || cfg_.is_param[block.condition]) continue;
+      if (!is_member(block.to[0].block) || is_member(block.to[1].block)) continue;
+      const Node& n = cfg_.at(block.condition);
+      const auto at = std::find(variables().begin(), variables().end(), n.args[0]);
+      if (n.op != Op::Ne || !is_number(n.args[1], 0) || at == variables().end()) continue;
+      count_ = static_cast<std::size_t>(at - variables().begin());
+      const Id step = step_of(count_);
+      bool always = step != kNone && is_number(step, -1);
+      for (uint32_t p : shape_.before[head_]) always = always && (p == front_ || shape_.dominates(b, p));
+      if (!always) continue;
+      asks_ = b;
+      return true;
+    }
+    return false;
+  }
+
+  /// Is it left where it asks whether rounds are left, by exits, and in no other way?
   bool is_left_rarely() const {
     for (uint32_t b : members_)
-      for (int k = 0; b != head_ && k < cfg_.blocks[b].successors(); ++k)
+      for (int k = 0; b != asks_ && k < cfg_.blocks[b].successors(); ++k)
         if (const uint32_t to = cfg_.blocks[b].to[k].block; !is_member(to) && cfg_.blocks[to].end != Block::End::Leave)
           return false;
     return true;
@@ -233,22 +250,8 @@ class Parallel {
     std::vector<Id> naturals;                // numbers that are equal to a part of it if they are not negative
   };
 
-  Id add_node(Op op, Id a, Id b) {
-    Node n;
-    n.op = op;
-    n.type = Type::I64;
-    n.args[0] = a;
-    n.args[1] = b;
-    made_.push_back(cfg_.add(n));
-    return made_.back();
-  }
-  Id add_constant(int64_t value) {
-    Node n;
-    n.type = Type::I64;
-    n.imm = value;
-    made_.push_back(cfg_.add(n));
-    return made_.back();
-  }
+  Id add_node(Op op, Id a, Id b) { return made_.emplace_back(cfg_.add(node_of(op, a, b))); }
+  Id add_constant(int64_t value) { return made_.emplace_back(cfg_.add(node_of(Op::Const, kNone, kNone, value))); }
 
   std::optional<Factor> multiplied(Factor f, Id by) {
     if (cfg_.is_const(by)) {
@@ -428,17 +431,11 @@ class Parallel {
       return id;
     };
     const auto integer = [&](Op op, Id a = kNone, Id b = kNone, int64_t imm = 0) {
-      Node n;
-      n.op = op;
-      n.type = Type::I64;
-      n.args[0] = a;
-      n.args[1] = b;
-      n.imm = imm;
-      return add(n);
+      return add(node_of(op, a, b, imm));
     };
     const Id frame = integer(Op::Pointer), first = integer(Op::Symbol, kNone, kNone, 0),
              rounds = integer(Op::Symbol, kNone, kNone, 1), none = integer(Op::Const),
-             is_set = integer(Op::Const, kNone, kNone, 1);
+             is_set = integer(Op::Const, kNone, kNone, 1), minus_one = integer(Op::Const, kNone, kNone, -1);
     std::map<Id, Id> values;
     const auto value = [&](Id v) {
       const auto [at, is_new] = values.emplace(v, kNone);
@@ -457,14 +454,24 @@ class Parallel {
     const auto turn = [&](Id& v) {
       if (v != kNone && !is_inside(v)) v = value(v);
     };
-    // Where the loop is left, and where it may not be.
+    // A head of its own counts the rounds. Where the loop is left, and where it may not be:
     const auto leave = [&](uint32_t exit) {
       body.blocks.emplace_back();
       body.blocks.back().end = Block::End::Leave;
       body.blocks.back().exit = exit;
       return static_cast<uint32_t>(body.blocks.size() - 1);
     };
-    const uint32_t finished = leave(0), failed = leave(1);
+    const uint32_t finished = leave(0), failed = leave(1), counts = leave(1);
+    std::vector<Id> given;
+    for (const Id p : std::vector<Id>(body.blocks[head_].params))
+      given.push_back(body.add_param(counts, body.at(p).type));
+    const Id left = body.add_param(counts, Type::I64), fewer = body.add(node_of(Op::Add, left, minus_one)),
+             more = body.add(node_of(Op::Ne, left, none));
+    body.blocks[counts].nodes = {fewer, more};
+    body.blocks[counts].end = Block::End::Branch;
+    body.blocks[counts].condition = more;
+    body.blocks[counts].to[0] = {head_, given};
+    body.blocks[counts].to[1] = {finished, {}};
     std::set<Id> sums;
     for (const auto& [variable, additions] : additions_)
       for (const Addition& a : additions) sums.insert(a.sum);
@@ -477,11 +484,16 @@ class Parallel {
         for (Id& a : body.nodes[id].args) turn(a);
         if (body.at(id).exit != kNone) body.nodes[id].exit = 1;
       }
+      if (b == asks_) {
+        block.end = Block::End::Jump;
+        block.condition = kNone;
+        block.to[1] = Edge{};
+      }
       turn(block.condition);
       for (int k = 0; k < block.successors(); ++k) {
         Edge& e = block.to[k];
         if (!is_member(e.block)) {
-          e = Edge{b == head_ ? finished : failed, {}};
+          e = Edge{failed, {}};
           continue;
         }
         const std::vector<Id>& params = cfg_.blocks[e.block].params;
@@ -489,28 +501,32 @@ class Parallel {
           if (carried_.count(params[i])) e.args.push_back(carried_.count(e.args[i]) ? flags.at(e.args[i]) : is_set);
           turn(e.args[i]);
         }
+        if (e.block != head_) continue;
+        e.block = counts;
+        e.args.push_back(fewer);
       }
     }
-    store_additions(body, rounds, is_set);
-    Edge on{head_, {}};
+    store_additions(body, rounds, fewer);
+    Edge on{counts, {}};
     for (std::size_t i = 0; i < variables().size(); ++i) {
       const Id v = variables()[i];
-      if (i == count_) on.args.push_back(rounds);
-      else if (natural_sums_.count(v)) on.args.push_back(none);
+      if (natural_sums_.count(v)) on.args.push_back(none);
       else if (const auto step = steps_.find(v); step != steps_.end())
         on.args.push_back(integer(Op::Add, value(begins_with()[i]), integer(Op::Mul, first, value(step->second))));
       else on.args.push_back(value(begins_with()[i]));
     }
-    for (std::size_t i = variables().size(); i < body.blocks[head_].params.size(); ++i) on.args.push_back(none);
+    on.args.resize(given.size(), none);
+    on.args.push_back(rounds);
     body.blocks[0].end = Block::End::Jump;
     body.blocks[0].to[0] = std::move(on);
-    for (const Id v : variables()) {
-      if (!carried_.count(v)) continue;
-      body.exits[0].values.push_back(v);
-      body.exits[0].values.push_back(flags.at(v));
-    }
-    for (const Id v : variables())
-      if (natural_sums_.count(v)) body.exits[0].values.push_back(v);
+    std::size_t flag = variables().size();  // of what is handed on, in order
+    for (std::size_t i = 0; i < variables().size(); ++i)
+      if (carried_.count(variables()[i])) {
+        body.exits[0].values.push_back(given[i]);
+        body.exits[0].values.push_back(given[flag++]);
+      }
+    for (std::size_t i = 0; i < variables().size(); ++i)
+      if (natural_sums_.count(variables()[i])) body.exits[0].values.push_back(given[i]);
     drop_unreached(body);
   }
 
@@ -520,31 +536,21 @@ class Parallel {
     return n.args[0] == a.variable ? n.args[1] : n.args[0];
   }
 
-  /// Instead of adding to a sum of floats, a round stores what it adds. Its place in the room counts down.
-  void store_additions(Cfg& body, Id rounds, Id one) {
+  /// Instead of adding to a sum of floats, a round stores what it adds. Its place in the room is the number of
+  /// rounds behind it.
+  void store_additions(Cfg& body, Id rounds, Id index) {
     if (additions_.empty()) return;
-    const auto node = [&](Op op, Id a, Id b, int64_t imm = 0) {
-      Node n;
-      n.op = op;
-      n.type = Type::I64;
-      n.args[0] = a;
-      n.args[1] = b;
-      n.imm = imm;
-      return n;
-    };
     const auto enter = [&](Node n) {
       const Id id = body.add(n);
       body.blocks[0].nodes.push_back(id);
       return id;
     };
-    Id room = enter(node(Op::Pointer, kNone, kNone, 1));
-    const Id size = enter(node(Op::Mul, rounds, enter(node(Op::Const, kNone, kNone, 8))));
+    Id room = enter(node_of(Op::Pointer, kNone, kNone, 1));
+    const Id size = enter(node_of(Op::Mul, rounds, enter(node_of(Op::Const, kNone, kNone, 8))));
     for (const Id v : variables()) {
       const auto at = additions_.find(v);
       if (at == additions_.end()) continue;
       for (const Addition& a : at->second) {
-        // By the rounds that are left: the last one stores at 0.
-        const Id index = body.add(node(Op::Sub, variables()[count_], one));
         Node store;
         store.op = Op::Store;
         store.mem = Mem::F64;
@@ -552,9 +558,9 @@ class Parallel {
         store.args[0] = room;
         store.args[1] = index;
         store.args[2] = added(body, a);
-        body.blocks[a.block].nodes.insert(body.blocks[a.block].nodes.end(), {index, body.add(store)});
+        body.blocks[a.block].nodes.push_back(body.add(store));
       }
-      room = enter(node(Op::Add, room, size));
+      room = enter(node_of(Op::Add, room, size));
     }
   }
 
@@ -586,13 +592,7 @@ class Parallel {
       return id;
     };
     const auto integer = [&](Op op, Id a = kNone, Id b = kNone, int64_t imm = 0) {
-      Node n;
-      n.op = op;
-      n.type = Type::I64;
-      n.args[0] = a;
-      n.args[1] = b;
-      n.imm = imm;
-      return add(n);
+      return add(node_of(op, a, b, imm));
     };
     const auto access = [&](Op op, Type type, Id frame, uint32_t slot, Id value = kNone) {
       Node n;
@@ -604,7 +604,8 @@ class Parallel {
       n.imm = 8 * static_cast<int64_t>(slot);
       return add(n);
     };
-    const Id rounds = on.args[count_];
+    Id rounds = on.args[count_];
+    if (asks_ != head_) rounds = integer(Op::Add, rounds, integer(Op::Const, kNone, kNone, 1));
     const Id enough = integer(Op::Lt, integer(Op::Const, kNone, kNone, kFewRounds), rounds);
     Block& front = cfg_.blocks[front_];
     front.end = Block::End::Branch;
@@ -656,7 +657,8 @@ class Parallel {
   const uint32_t head_, front_;
   const std::vector<uint32_t> members_;
   std::vector<uint32_t> block_of_;                 // kNone: the value is not of the loop
-  std::size_t count_ = 0;                          // the parameter that counts the rounds that are left
+  std::size_t count_ = 0;                          // the variable that counts the rounds that are left
+  uint32_t asks_ = kNone;                          // the block that asks for it
   std::map<Id, Id> steps_;                         // of variables that count
   std::map<Id, std::vector<Addition>> additions_;  // to sums of floats
   std::set<Id> natural_sums_;                      // of integers

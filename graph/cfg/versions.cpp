@@ -75,10 +75,29 @@ class Version {
   // Counts.
 
   void find_rounds() {
-    const std::optional<CountedLoop> counted = counted_loop(cfg_, members_);
-    if (!counted) return;
-    rounds_ = cfg_.blocks[front_].to[0].args[counted->param];
-    body_ = counted->body;
+    const Block& block = cfg_.blocks[head_];
+    if (block.end != Block::End::Branch || cfg_.is_param[block.condition]) return;
+    const Node& n = cfg_.at(block.condition);
+    if (!is_member(block.to[0].block) || is_member(block.to[1].block)) return;
+    if (n.op != Op::Ne || !cfg_.is_const(n.args[1]) || imm(n.args[1]) != 0) return;
+    const std::optional<std::size_t> which = place_of(n.args[0]);
+    if (!which) return;
+    for (const Back& back : backs_) {
+      const Id given = cfg_.blocks[back.block].to[back.edge].args[*which];
+      if (cfg_.is_param[given]) return;
+      const Node& less = cfg_.at(given);
+      if (less.op != Op::Add || less.args[0] != n.args[0] || !cfg_.is_const(less.args[1]) || imm(less.args[1]) != -1)
+        return;
+    }
+    rounds_ = cfg_.blocks[front_].to[0].args[*which];
+    body_ = block.to[0].block;
+  }
+
+  std::optional<std::size_t> place_of(Id v) const {
+    const std::vector<Id>& params = cfg_.blocks[head_].params;
+    const auto at = std::find(params.begin(), params.end(), v);
+    if (at == params.end()) return std::nullopt;
+    return at - params.begin();
   }
 
   struct Steps {

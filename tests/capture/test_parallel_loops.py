@@ -55,7 +55,7 @@ def last_of_rows(out, a, b):
     for i in range(a.shape[0]):
         best = i
         for j in range(a.shape[1]):
-            if a[i, j] > 0.5:
+            if a[i, j] * b[j, i] > 45:
                 last = j * 2
             out[i, j] = a[i, j] - b[j, i]
     return last, best, i, j
@@ -151,6 +151,8 @@ def matrices(n, *, dtype=float, seed=0):
 def test_rounds_are_shared_if_they_do_not_meet(form, dtype):
     if form in (row_sums, neighbours, products, total, sum_of_rows) and dtype is not np.float64:
         pytest.skip("integers divided, or added to a float of Python's")
+    if form is last_of_rows and dtype in (np.float32, np.uint8):
+        pytest.skip("a float32 compared with an int, or products that do not fit")
     for n in (0, 1, 3, 5, 17, 40):
         rounds = compare(form, lambda n=n: matrices(n, dtype=dtype), calls=6)
         assert (rounds > 0) == (form in SHARED and n > 5) or n == 5, n
@@ -221,6 +223,17 @@ def test_integers_that_leave_64_bits(bad):
         return np.zeros(40), np.zeros((40, 25)), start
 
     compare(powers, make)
+
+
+def from_the_end_on(out, a, b):
+    for i in range(a.shape[0] + 3):
+        for j in range(a.shape[1]):
+            out[i - 3, j] = out[i - 3, j] * 2 + a[i % 7, j]
+
+
+def test_rows_that_are_counted_from_the_end_come_twice():
+    for n in (4, 17, 40):
+        compare(from_the_end_on, lambda n=n: matrices(n))
 
 
 @pytest.mark.parametrize("bad", [0, 1, 20, 38, 39])
