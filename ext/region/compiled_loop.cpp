@@ -17,6 +17,7 @@
 #include "ext/module/config.h"
 #include "ext/module/module.h"
 #include "ext/module/stats.h"
+#include "ext/region/long_runs.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
 #include "runtime/fp_state.h"
@@ -36,6 +37,7 @@ namespace py = capture::py;
 constexpr int64_t kLongNanoseconds = 20'000;
 constexpr std::size_t kValuesOnStack = 64;
 constexpr int kMostRank = 64;  // of NumPy 2
+constexpr int64_t kNeverWidened = 1'000'000'000'000;  // nanoseconds
 
 int64_t& field(PyObject* object, int offset) {
   return *reinterpret_cast<int64_t*>(reinterpret_cast<char*>(object) + offset);
@@ -159,7 +161,8 @@ int64_t CompiledLoop::faster_half(std::vector<int64_t> ns) {
   return std::accumulate(ns.begin(), ns.begin() + kTurns / 2, int64_t{0});
 }
 
-void CompiledLoop::note_run(int64_t nanoseconds) {
+/// A run that was cut goes on with the code for several rounds at once.
+void CompiledLoop::note_run(int64_t nanoseconds, bool was_cut) {
   if (captured_) {
     run_ns_ += nanoseconds;
     if (run_ns_ <= widen_after || (widen_after > 0 && run_ns_ <= kTimesCompiled * compile_ns_)) return;
@@ -168,6 +171,7 @@ void CompiledLoop::note_run(int64_t nanoseconds) {
     } catch (const std::exception&) {  // the run has had its effects: the kernel that there is stays
       ++module::stats.internal_errors;
     }
+    if (was_cut && widened_) use_ = 1;
   } else if (widened_) {
     kernels_[use_].ns.push_back(nanoseconds);
     // In no order that other turns may follow: the runs may be on arrays of two sizes (Thue-Morse).
@@ -306,10 +310,13 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const unsigned char* poll = capture::eval_breaker_byte();
   for (ParallelPart& part : kernels_[use_].parallel) part.runner->set_poll(poll);
   const cfg::Inputs inputs{m.symbols, m.params, objects};
+  std::optional<LongRun> watch(std::in_place, captured_.has_value() && widen_after < kNeverWidened);
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
                                                                         inputs, values, poll, capture::recursion_left())
                          : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)
                                              : kernel(m.symbols, m.params, objects, values, poll);
+  const bool was_cut = watch->was_asked();
+  watch.reset();
   runtime::clear_fp_flags();
   if (!kernels_[use_].parallel.empty()) {
     const int64_t before = std::exchange(parallel_rounds_, 0);
@@ -363,7 +370,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     const Ref<> value = Ref<>::steal(make(attribute.object));
     complete = complete && PyObject_GenericSetAttr(fetched(attribute.of, m), attribute.name.get(), value.get()) == 0;
   }
-  if (timed) note_run(took);
+  if (timed) note_run(took, was_cut);
   return complete;
 }
 

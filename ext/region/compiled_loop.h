@@ -78,7 +78,7 @@ class CompiledLoop {
                                                                                          const std::string& name,
                                                                                          bool listing);
   void widen();
-  void note_run(int64_t nanoseconds);
+  void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);
 
   std::shared_ptr<capture::LoopProgram> program_;

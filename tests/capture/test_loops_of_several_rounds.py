@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
+import types
+
 import numpy as np
 import pytest
 
@@ -119,6 +124,44 @@ def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):
             assert fj.stats()["loops_widened"] == widened + 1
     finally:
         _core.set_widen_after(before)
+    assert fj.stats()["internal_errors"] == errors
+
+
+def smoothed(out, a, rounds):
+    for k in range(rounds):
+        for i in range(len(a)):
+            out[i] = out[i] * 0.5 + a[i]
+    return k
+
+
+def widened_in_one_call():
+    """Whether a call of half a second changes to the other code while it runs; the loop is a new one."""
+    marked = fj.jit(types.FunctionType(smoothed.__code__.replace(), globals()))
+    a, out, expected = np.linspace(0.0, 1.0, 1000), np.zeros(1000), np.zeros(1000)
+    for _ in range(300):  # equal from some round on
+        expected = expected * 0.5 + a
+    before = fj.stats()["loops_widened"]
+    assert marked(out, a, 400_000) == 399_999
+    assert np.array_equal(out, expected)
+    return fj.stats()["loops_widened"] > before
+
+
+def test_one_long_call_changes_to_code_for_several_rounds(monkeypatch):
+    monkeypatch.setattr(fj.config, "profitability", "measure")
+    errors = fj.stats()["internal_errors"]
+    assert widened_in_one_call()
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(widened_in_one_call()))
+    thread.start()
+    thread.join()
+    assert seen == [True]
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            code = 0 if widened_in_one_call() else 2
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert fj.stats()["internal_errors"] == errors
 
 
