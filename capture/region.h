@@ -114,6 +114,9 @@ struct ScalarLoop {
   bool same_at_every_place;  // of several numbers, each gives what it would give alone
 };
 
+/// The sum of the products of `count` float64 at two addresses, so many bytes apart, which is written to `result`.
+using VectorDot = void (*)(void* a, intptr_t a_step, void* b, intptr_t b_step, void* result, intptr_t count, void*);
+
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
@@ -141,6 +144,7 @@ struct CaptureOptions {
   /// What a function of NumPy's computes of so many float64, one each, or null. `of_ints`: only if it has no loop for
   /// ints. Lives for ever.
   const struct ScalarLoop* (*scalar_loop)(PyObject* callable, int count, bool of_ints) = nullptr;
+  VectorDot vector_dot = nullptr;  // NumPy's, for np.dot and @ of vectors of float64
   /// The Python function that is followed in place of a C function or type, borrowed, or null.
   PyObject* (*polyfill)(PyObject* callable) = nullptr;
   /// capture_mode='trace': the one way that a branch on an array value goes is recorded. Gives the truth of a region

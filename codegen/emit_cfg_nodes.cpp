@@ -496,6 +496,7 @@ void CfgNodes::emit_node(Id id) {
     case Op::Call:
       if (cfg::calls_quick_power(cfg_, n)) return emit_power(id);
       [[fallthrough]];
+    case Op::CallReads:
     case Op::Update: return emit_call(id);
     case Op::Bits: {
       // Not by vmovq: of a spilled register asmjit 1.9 makes a form that loads another register.

@@ -382,18 +382,25 @@ std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, con
   return of_scalar(made, DType::F64);
 }
 
-/// NumPy's functions of one or two float64, by the name that the module numpy has them under.
+/// The variables of the module numpy, borrowed, or null.
+PyObject* numpy_variables() {
+  static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
+  const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
+  if (!numpy || !PyModule_CheckExact(numpy.get())) return PyErr_Clear(), nullptr;
+  return PyModule_GetDict(numpy.get());
+}
+
+/// NumPy's functions of one or two float64, and of two vectors, by the name that the module numpy has them under.
 std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args) {
   if (args.empty() || args.size() > 2) return std::nullopt;
+  PyObject* variables = numpy_variables();
+  const auto is = [&](const char* name) { return variables && PyDict_GetItemString(variables, name) == callable; };
+  if (args.size() == 2 && args[0].is_array() && args[1].is_array())
+    return is("dot") ? dot_product(t, args[0], args[1], true) : std::nullopt;
   if (!std::all_of(args.begin(), args.end(), [](const Typed& v) {
         return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
       }))
     return call_scalar_loop(t, callable, args);
-  static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
-  const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
-  if (!numpy || !PyModule_CheckExact(numpy.get())) return PyErr_Clear(), std::nullopt;
-  PyObject* dict = PyModule_GetDict(numpy.get());
-  const auto is = [&](const char* name) { return PyDict_GetItemString(dict, name) == callable; };
   const cfg::Id x = args[0].ids[0];
   const auto result = [&](cfg::Id made, bool may_warn) {
     if (may_warn) t.pending.push_back(made);

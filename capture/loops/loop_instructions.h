@@ -59,6 +59,16 @@ Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key);
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value);
 void append(LoopTranslator& t, const Typed& list, const Typed& item);
 
+// loop_views.cpp: parts of arrays, and what is computed of them.
+/// The part of an axis that a slice chooses, as the index of its first element and how many there are; nothing if the
+/// key is no slice.
+struct Cut {
+  cfg::Id first, count;
+};
+std::optional<Cut> cut_of(LoopTranslator& t, const Typed& key, cfg::Id length);
+/// np.dot (`by_dot`) or @ of two vectors of float64; nothing for anything else.
+std::optional<Typed> dot_product(LoopTranslator& t, const Typed& a, const Typed& b, bool by_dot);
+
 // loop_calls.cpp
 void do_call(LoopTranslator& t, const Instr& i);
 void guard_code(LoopTranslator& t, Value* function);

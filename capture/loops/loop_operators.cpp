@@ -195,8 +195,11 @@ cfg::Id converted(LoopTranslator& t, const Typed& v, DType to) {
 Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kBinaryKinds;
   if (a.is_complex() || b.is_complex()) return complex_binary(t, op_kind, a, b);
-  if (!a.is_number() || !b.is_number())
+  if (!a.is_number() || !b.is_number()) {
+    if (nb == kMatmul)
+      if (std::optional<Typed> made = dot_product(t, a, b, false)) return *made;
     throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
+  }
   if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(t, op_kind, a, b);
   if (a.kind == Kind::Float || b.kind == Kind::Float) return float_binary(t, op_kind, as_f64(t, a), as_f64(t, b));
   return int_binary(t, op_kind, a, b);
@@ -466,26 +469,35 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
   const std::size_t count = key.kind == Kind::Tuple ? key.items.size() : 1;
   if (count > rank || count == 0) throw NotCompiled{"an index of another number of axes"};
   Place place{array.ids[0], cfg::kNone, {}};
+  std::vector<cfg::Id> lengths, strides;  // of a part of the array
   for (std::size_t k = 0; k < count; ++k) {
-    const cfg::Id at = index(t, known(t, keys[k]), array.ids[1 + k]);
     const cfg::Id stride = array.ids[1 + rank + k];
     const int64_t size = graph::size_of(array.dtype);
-    if (k + 1 == rank && t.cfg.is_const(stride) && t.cfg.at(stride).imm == size && size <= 8 && count == rank) {
+    const Typed part = known(t, keys[k]);
+    const std::optional<Cut> cut = cut_of(t, part, array.ids[1 + k]);
+    const cfg::Id at = cut ? cut->first : index(t, part, array.ids[1 + k]);
+    if (cut) {
+      lengths.push_back(cut->count);
+      strides.push_back(stride);
+    } else if (lengths.empty() && k + 1 == rank && t.cfg.is_const(stride) && t.cfg.at(stride).imm == size &&
+               size <= 8 && count == rank) {
       place.at = at;
       break;
     }
     place.base = t.op(Op::Add, Type::I64, place.base, t.op(Op::Mul, Type::I64, at, stride));
   }
-  if (count < rank) {
+  for (std::size_t k = count; k < rank; ++k) {
+    lengths.push_back(array.ids[1 + k]);
+    strides.push_back(array.ids[1 + rank + k]);
+  }
+  if (!lengths.empty()) {
     place.view.kind = Kind::View;
     place.view.dtype = array.dtype;
     place.view.array = array.array;
     place.view.slot = array.slot;
     place.view.ids = {place.base};
-    place.view.ids.insert(place.view.ids.end(), array.ids.begin() + 1 + static_cast<std::ptrdiff_t>(count),
-                          array.ids.begin() + 1 + static_cast<std::ptrdiff_t>(rank));
-    place.view.ids.insert(place.view.ids.end(), array.ids.begin() + 1 + static_cast<std::ptrdiff_t>(rank + count),
-                          array.ids.end());
+    place.view.ids.insert(place.view.ids.end(), lengths.begin(), lengths.end());
+    place.view.ids.insert(place.view.ids.end(), strides.begin(), strides.end());
   }
   return place;
 }

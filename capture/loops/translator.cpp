@@ -107,6 +107,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       key += ".";
       break;
     case Kind::Tuple:
+    case Kind::Slice:
       number(static_cast<int64_t>(v.items.size()));
       for (const Typed& i : v.items) append_key(key, i, origins);
       break;
@@ -495,6 +496,22 @@ void LoopTranslator::step(const Instr& i) {
       const Typed container = pop_known(), item = pop_known();
       const cfg::Id found = contains(*this, container, item);
       push(of_bool(i.arg == 1 ? op(cfg::Op::Eq, cfg::Type::I64, found, integer(0)) : found));
+      return next();
+    }
+    case Opcode::BinarySlice: {
+      Typed key;
+      key.kind = Kind::Slice;
+      key.items.resize(2);
+      key.items[1] = pop_known();
+      key.items[0] = pop_known();
+      push(get_item(*this, pop_known(), key));
+      return next();
+    }
+    case Opcode::BuildSlice: {
+      Typed key;
+      key.kind = Kind::Slice;
+      for (int k = 0; k < i.arg; ++k) key.items.insert(key.items.begin(), pop_known());
+      push(std::move(key));
       return next();
     }
     case Opcode::BuildTuple: {

@@ -26,6 +26,7 @@ struct Typed {
     Range,
     RangeIterator,
     Tuple,
+    Slice,
     List,
     Iterator,
     Joint,
@@ -41,9 +42,10 @@ struct Typed {
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched
   std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead: those of LoopObject::Kind::Tagged
-  std::vector<Typed> items;      // Tuple. Iterator: what it goes over; none: it counts. Joint: iterators
-  int object = -1;               // iterators that were there at the entry: place in LoopProgram::fetched
-  std::string holds;  // List: what its items are: f, i, b, or l and what the items of these are; "": not known
+  std::vector<Typed> items;  // Tuple. Slice: from, to and step. Iterator: what it goes over; none: it counts. Joint:
+                             // iterators
+  int object = -1;           // iterators that were there at the entry: place in LoopProgram::fetched
+  std::string holds;         // List: what its items are: f, i, b, or l and what the items of these are; "": not known
 
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;

@@ -75,4 +75,8 @@ const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_in
   return nullptr;
 }
 
+capture::VectorDot vector_dot() {
+  return reinterpret_cast<capture::VectorDot>(PyDataType_GetArrFuncs(PyArray_DescrFromType(NPY_DOUBLE))->dotfunc);
+}
+
 }  // namespace framejit::ext::arrays

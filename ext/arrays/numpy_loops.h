@@ -14,4 +14,7 @@ codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType r
 /// CaptureOptions::scalar_loop.
 const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints);
 
+/// CaptureOptions::vector_dot.
+capture::VectorDot vector_dot();
+
 }  // namespace framejit::ext::arrays

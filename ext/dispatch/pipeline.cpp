@@ -106,6 +106,7 @@ capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, ui
   options.polyfill = module::polyfill_of;
   options.implementation = arrays::numpy_implementation;
   options.scalar_loop = arrays::scalar_loop;
+  options.vector_dot = arrays::vector_dot();
   options.leave_alone = module::is_disabled;
   options.loops = state.compiles_loops();
   if (settings.trace) {

@@ -36,7 +36,7 @@ namespace py = capture::py;
 
 constexpr int64_t kLongNanoseconds = 20'000;
 constexpr std::size_t kValuesOnStack = 64;
-constexpr int kMostRank = 64;  // of NumPy 2
+constexpr int kMostRank = 64;                         // of NumPy 2
 constexpr int64_t kNeverWidened = 1'000'000'000'000;  // nanoseconds
 
 int64_t& field(PyObject* object, int offset) {

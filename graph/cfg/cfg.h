@@ -56,7 +56,7 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)                                      \
   X(Waits, "waits", 0, Reads) X(Splat, "splat", 1, Pure) X(Ramp, "ramp", 1, Pure) X(Reverse, "reverse", 1, Pure)        \
   X(Finite, "finite", 1, Pure) X(AllOf, "all", 1, Pure) X(SumOf, "sum", 1, Pure) X(AddLanes, "add.lanes", 2, Pure)          \
-  X(Lane, "lane", 2, Pure)
+  X(Lane, "lane", 2, Pure) X(CallReads, "call.reads", 3, Reads)
 // clang-format on
 
 enum class Op : uint8_t {
@@ -72,8 +72,8 @@ struct OpInfo {
 };
 const OpInfo& info(Op op);
 
-/// A function in C that a Call or an Update makes: of one to three floats or integers. That of a Call has no effects.
-/// That of an Update gives 0 where it has done nothing.
+/// A function in C that a Call or an Update makes: of one to three floats or integers. That of a Call has no effects;
+/// that of a CallReads reads memory. That of an Update gives 0 where it has done nothing.
 struct Function {
   const char* name;
   const void* address;

@@ -191,6 +191,7 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
           case Op::Poll: break;
           case Op::Waits: result = 0; break;
           case Op::Call:
+          case Op::CallReads:
           case Op::Update: result = call(*n.function, a); break;
           case Op::Bits:
           case Op::Splat:

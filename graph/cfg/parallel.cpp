@@ -369,7 +369,7 @@ class Parallel {
       if (nodes > kMostNodes) return false;
       for (std::size_t at = 0; at < in_block.size(); ++at) {
         const Node n = cfg_.at(in_block[at]);
-        if (n.op == Op::Update || n.op == Op::Waits || n.lanes > 1) return false;
+        if (n.op == Op::Update || n.op == Op::CallReads || n.op == Op::Waits || n.lanes > 1) return false;
         if (n.op != Op::Load && n.op != Op::Store) continue;
         Sum sum;
         if (!append(sum, n.args[0], {}, b, at, 0)) return false;

@@ -102,6 +102,15 @@ class LoopMaker:
         i = self.random.choice(self.indices)
         return self.pick(i, i, i, i, f"{i} - 1", f"{i} + 1", "-1", "k", f"{i} // 2", f"-{i}", f"({i} * 2) % n", f"n - 1 - {i}")
 
+    def cut(self) -> str:
+        return self.pick(f"{self.index()}:", f":{self.index()}", f":{self.index()}", f"{self.index()}:{self.index()}", ":", "1:-1", "::1")
+
+    def vectors(self) -> str:
+        """A number that is made of parts of arrays; most of them have equal lengths."""
+        cut = self.cut()
+        one, other = self.pick((f"a[{cut}]", f"a[{cut}]"), (f"a[{cut}]", f"b[{cut}]"), (f"m[{self.index()}, {cut}]", f"m[{self.index()}, {cut}]"), (f"m[{cut}, 0]", f"a[{cut}]"))
+        return self.pick(f"({one} @ {other})", f"np.dot({one}, {other})", f"np.dot({one}, {other})", f"len({one})")
+
     def element(self) -> str:
         return self.pick(
             f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]",
@@ -133,7 +142,9 @@ class LoopMaker:
             return self.pick(f"abs({p})", f"({p}).real", f"({p}).imag", f"complex({p}, {q})", f"complex({p})", f"({p} ** 2)", f"({p} ** 3)")
         if roll < 0.72:
             return f"({p} if {self.condition()} else {q})"
-        if roll < 0.76:
+        if roll < 0.74:
+            return self.vectors()
+        if roll < 0.77:
             return f"({self.pick('-', '+', '-', '~', 'not ')}{self.atom()})" if self.random.random() < 0.5 else f"(-{p})"
         return self.pick(
             f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"int({p})", f"float({p})", f"math.sqrt({p})", f"math.sin({p})",
@@ -196,7 +207,7 @@ class LoopMaker:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "h.v = s", "h.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "h.v = s", "h.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", f"row = a[{self.cut()}]", f"q = m[{self.cut()}, {self.cut()}]", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
@@ -226,7 +237,7 @@ class LoopMaker:
             self.round(indent + 1, depth)
         elif roll < 0.2:
             name = f"v{depth}"
-            over = self.pick("a", "l", "b", "m[0]", "l", "m")
+            over = self.pick("a", "l", "b", "m[0]", "l", "m", f"a[{self.cut()}]")
             if self.random.random() < 0.3:
                 self.names.append(f"w{name}")
                 over = self.pick(f"enumerate({over})", f"zip({over}, a)", f"zip(range(n), {over})", f"enumerate({over}, k)")

@@ -177,7 +177,8 @@ def test_versions_of_a_deep_nest():
                         s += math.sqrt(t + u)
         return s, t, u, i, j, k, m
 
-    (entry,) = loops(check(deep, (6,), (7,)))
+    # Where another thread asks for the GIL, an inner loop may go on in code of its own.
+    entry = min(loops(check(deep, (6,), (7,))), key=lambda e: e["first_line"])
     # Each of the three outer loops would have a version for the round in which the variables inside are not set.
     assert entry["graph"].count("\nblock") < 35, entry["graph"]
 

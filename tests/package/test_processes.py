@@ -124,7 +124,7 @@ def test_plain_pickle_fails_as_for_functions():
     """It takes what is in __main__ by name; nothing of that name is there."""
     expected = run(LOAD, stdin=pickled("plain", pickle), fails=True).decode().splitlines()[-1]
     got = run(LOAD, stdin=pickled("local", pickle), fails=True).decode().splitlines()[-1]
-    assert expected.startswith("AttributeError: Can't get attribute 'plain' on <module '__main__' (")
+    assert expected.startswith("AttributeError: ") and "'plain'" in expected and "'__main__'" in expected
     assert got == expected.replace("plain", "local")
 
 

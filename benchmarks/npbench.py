@@ -1,0 +1,170 @@
+"""The kernels of NPBench, unmodified, from a checkout: plain NumPy beside framejit at O0 and O1.
+
+    git clone https://github.com/spcl/npbench
+    ./dev python benchmarks/npbench.py --checkout npbench [--size S] [--only WORD] [--rounds R] [--json FILE]
+
+Each kernel has a process of its own, on one thread, in which the three take turns. The figures are medians of speeds relative to plain NumPy
+in the same round. Results at O0 have to be equal to the bit, at O1 close; otherwise the kernel counts as failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LEVELS = ("O0", "O1")
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "FRAMEJIT_NUM_THREADS")
+
+
+def prepared(info: dict[str, Any], size: str) -> tuple[Callable[..., Any], list[Any]]:
+    """The kernel and its arguments."""
+    package = "npbench.benchmarks." + info["relative_path"].replace("/", ".")
+    data: dict[str, Any] = dict(info["parameters"][size])
+    if info.get("init"):
+        module = importlib.import_module(f"{package}.{info['module_name']}")
+        made = getattr(module, info["init"]["func_name"])(*(data[name] for name in info["init"]["input_args"]))
+        names = info["init"]["output_args"]
+        data.update(zip(names, made if len(names) > 1 else [made], strict=True))
+    kernel = getattr(importlib.import_module(f"{package}.{info['module_name']}_numpy"), info["func_name"])
+    return kernel, [data[name] for name in info["input_args"]]
+
+
+def parts(value: Any) -> list[np.ndarray]:
+    """The arrays and numbers of a result."""
+    if isinstance(value, (list, tuple)):
+        return [part for item in value for part in parts(item)]
+    return [] if value is None or callable(value) else [np.asarray(value)]
+
+
+def is_same(expected: list[np.ndarray], actual: list[np.ndarray], level: str) -> bool:
+    """To the bit at O0."""
+    if [(a.dtype, a.shape) for a in expected] != [(a.dtype, a.shape) for a in actual]:
+        return False
+    if level == "O0":
+        return all(a.tobytes() == b.tobytes() for a, b in zip(expected, actual, strict=True))
+    numbers = [(a, b) for a, b in zip(expected, actual, strict=True) if a.dtype != object]
+    return all(np.allclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True) for a, b in numbers)
+
+
+def timed(call: Callable[..., Any], arguments: list[Any], count: int = 1) -> tuple[float, list[np.ndarray]]:
+    """Seconds a call, and what it gives and changes."""
+    given = [copy.deepcopy(arguments) for _ in range(count)]
+    start = time.perf_counter()
+    for own in given:
+        result = call(*own)
+    return (time.perf_counter() - start) / count, parts([result, own])
+
+
+def measure(info: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """What is found about a kernel."""
+    import framejit
+
+    kernel, arguments = prepared(info, options.size)
+    with np.errstate(all="ignore"):
+        took, expected = timed(kernel, arguments)
+        found: dict[str, Any] = {"plain": took * 1e3}
+        calls = {"plain": kernel}
+        for level in LEVELS:
+            marked = framejit.jit(kernel, jit_level=level)
+            first, actual = timed(marked, arguments)
+            found[f"{level} first"] = first * 1e3
+            spent, warm = 0.0, 0
+            while warm < options.warm and (spent < 3.0 or warm < 3):
+                seconds, actual = timed(marked, arguments)
+                spent, warm = spent + seconds, warm + 1
+                if not is_same(expected, actual, level):
+                    return {**found, "failed": f"{level} differs in call {warm + 1}"}
+            calls[level] = marked
+        times: dict[str, list[float]] = {name: [] for name in calls}
+        count = max(1, min(50, int(2e-3 / took)))
+        for turn in range(options.rounds):
+            for name in list(calls)[:: -1 if turn % 2 else 1]:
+                times[name].append(timed(calls[name], arguments, count)[0])
+    for level in LEVELS:
+        found[level] = statistics.median(p / t for p, t in zip(times["plain"], times[level], strict=True))
+    return found
+
+
+def row(info: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """In a process of its own."""
+    command = [sys.executable, __file__, "--checkout", str(options.checkout), "--size", options.size]
+    command += ["--rounds", str(options.rounds), "--warm", str(options.warm), "--row", info["short_name"]]
+    env = {**os.environ, **dict.fromkeys(ONE_THREAD, "1")}
+    name = {"name": info["short_name"]}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=options.limit)
+    except subprocess.TimeoutExpired:
+        return {**name, "failed": f"took more than {options.limit} s"}
+    if done.returncode:
+        return {**name, "failed": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1][:100]}
+    return {**name, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """The last lines."""
+    lines = []
+    for level in LEVELS:
+        ratios = [found[level] for found in rows if level in found]
+        if not ratios:
+            continue
+        below = ", ".join(found["name"] for found in rows if found.get(level, 1.0) < 1.0)
+        lines.append(
+            f"{level}: geometric mean over NumPy {statistics.geometric_mean(ratios):.2f} of {len(ratios)}; below 1: {below or 'none'}"
+        )
+    failed = [f"{found['name']}: {found['failed']}" for found in rows if "failed" in found]
+    return "\n".join([*lines, f"{len(failed)} failed", *failed])
+
+
+def main() -> int:
+    """Print a row for each kernel; 1 if one failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--checkout", type=Path, required=True, help="a clone of NPBench")
+    parser.add_argument("--size", default="S", choices=["S", "M", "L", "paper"])
+    parser.add_argument("--only", default="", help="kernels with this word in their names")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=20, help="calls in front")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a kernel")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not (options.checkout / "bench_info").is_dir():
+        parser.error(f"--checkout: {options.checkout} is no clone of NPBench: it has no folder bench_info")
+    sys.path.insert(0, str(options.checkout))
+    infos = [
+        json.loads(path.read_text())["benchmark"] for path in sorted((options.checkout / "bench_info").glob("*.json"))
+    ]
+    if options.row:
+        print(json.dumps(measure(next(info for info in infos if info["short_name"] == options.row), options)))
+        return 0
+    print(f"{'kernel':12}{'plain, ms':>10}{'O0':>8}{'O1':>8}{'first O0, ms':>14}")
+    rows = []
+    for info in infos:
+        if options.only not in info["short_name"]:
+            continue
+        found = row(info, options)
+        rows.append(found)
+        cells = "".join(
+            f"{found[c]:>{w}.2f}" if c in found else " " * (w - 1) + "-"
+            for c, w in (("plain", 10), ("O0", 8), ("O1", 8), ("O0 first", 14))
+        )
+        print(f"{found['name']:12}{cells}  {found.get('failed', '')}", flush=True)
+    print(summary(rows))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    return int(any("failed" in found for found in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
