@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,14 @@ collect_ignore = [
 
 # A shell's background jobs ignore it, and the tests of interrupts would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def no_internal_errors_anywhere() -> Iterator[None]:
+    """For users an internal error ends in the interpreter. Here it fails the test; one that provokes it resets the counters."""
+    before = framejit.stats()["internal_errors"]
+    yield
+    assert framejit.stats()["internal_errors"] <= before, "an internal error"
 
 
 def pytest_report_header() -> str:

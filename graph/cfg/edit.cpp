@@ -351,12 +351,11 @@ class Mender {
  public:
   Mender(Cfg& cfg, const Copy& copy, const std::vector<uint32_t>& owner)
       : cfg_(cfg), copy_(copy), owner_(owner), shape_(shape_of(cfg)) {
-    for (const auto& [block, fresh] : copy.blocks) fresh_.emplace(fresh, block);
+    for (const auto& [value, fresh] : copy.values) original_.emplace(fresh, value);
   }
 
   void run() {
     for (uint32_t b : shape_.order) {
-      if (fresh_.count(b)) continue;
       const bool copied = copy_.blocks.count(b) != 0;
       std::vector<uint32_t> exits;
       for (std::size_t i = 0; i < cfg_.blocks[b].nodes.size(); ++i) {
@@ -387,6 +386,12 @@ class Mender {
 
  private:
   void mend(Id& v, uint32_t b, bool copied) {
+    // Copies may be entered in their middle, by control that comes from what was copied.
+    if (const auto at = original_.find(v); at != original_.end()) {
+      const uint32_t home = copy_.blocks.at(owner_[at->second]);
+      if (home != b && !shape_.dominates(home, b)) v = at_entry(at->second, b);
+      return;
+    }
     if (v >= owner_.size() || owner_[v] == kNone || owner_[v] == b) return;
     // Within the blocks that were copied, a value of theirs comes from there as long as its block leads here.
     if (copied && shape_.dominates(owner_[v], b)) return;
@@ -427,7 +432,7 @@ class Mender {
   const Copy& copy_;
   const std::vector<uint32_t>& owner_;
   const Shape shape_;
-  std::unordered_map<uint32_t, uint32_t> fresh_;
+  std::unordered_map<Id, Id> original_;  // by copy
   std::map<std::pair<Id, uint32_t>, Id> known_;
   std::unordered_map<Id, bool> added_;
 };
