@@ -86,8 +86,8 @@ void refresh() {
 /// Bounds of the thread's C stack; asking the system for them costs microseconds.
 struct StackBounds {
   bool known = false;
-  uintptr_t low = 0;
-  uintptr_t size = 0;
+  uintptr_t middle = 0;  // of the stack
+  uintptr_t half = 0;    // its size
 };
 thread_local StackBounds bounds [[gnu::tls_model("initial-exec")]];
 
@@ -98,17 +98,14 @@ thread_local StackBounds bounds [[gnu::tls_model("initial-exec")]];
   void* low = nullptr;
   std::size_t size = 0;
   if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
-    bounds.low = reinterpret_cast<uintptr_t>(low);
-    bounds.size = size;
+    bounds.half = size / 2;
+    bounds.middle = reinterpret_cast<uintptr_t>(low) + (size - bounds.half);
   }
   pthread_attr_destroy(&attributes);
 }
 
 /// More than half of the stack is used, or this is a stack that nothing is known of, or it was not asked for yet.
-bool stack_is_low() {
-  const uintptr_t left = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - bounds.low;
-  return left < bounds.size / 2 || left > bounds.size;
-}
+bool stack_is_low() { return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - bounds.middle > bounds.half; }
 
 thread_local py::Frame* passed [[gnu::tls_model("initial-exec")]] = nullptr;  // to the hook before this one
 
@@ -265,13 +262,11 @@ PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
     return evaluate_suspended(tstate, frame, throwflag);
   // Frames that are resumed, and those of frame objects, keep their code; they use C stack without a hook too.
   void* extra = py::extra_of(py::code_of(frame), state.extra_index);
-  if (throwflag || !py::is_fresh(frame)) {
-    if (extra && !is_word(extra)) return resume(tstate, frame, throwflag, *static_cast<Mark*>(extra));
-    return pass_on(tstate, frame, throwflag);
-  }
-  if (state.discover || (extra && !is_word(extra))) [[unlikely]]
-    return enter(tstate, frame, extra);
-  return evaluate(tstate, frame, 0);
+  const bool is_marked = extra && !is_word(extra);
+  if (!is_marked && !state.discover) [[likely]]
+    return evaluate(tstate, frame, throwflag);
+  if (!throwflag && py::is_fresh(frame)) return enter(tstate, frame, extra);
+  return is_marked ? resume(tstate, frame, throwflag, *static_cast<Mark*>(extra)) : pass_on(tstate, frame, throwflag);
 }
 
 void free_extra(void* extra) {
