@@ -36,7 +36,8 @@ namespace py = capture::py;
 
 constexpr int64_t kLongNanoseconds = 20'000;
 constexpr std::size_t kValuesOnStack = 64;
-constexpr int kMostRank = 64;                         // of NumPy 2
+constexpr int kMostRank = 64;  // of NumPy 2
+constexpr int64_t kFirstRuns = 4;
 constexpr int64_t kNeverWidened = 1'000'000'000'000;  // nanoseconds
 
 int64_t& field(PyObject* object, int offset) {
@@ -310,7 +311,9 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const unsigned char* poll = capture::eval_breaker_byte();
   for (ParallelPart& part : kernels_[use_].parallel) part.runner->set_poll(poll);
   const cfg::Inputs inputs{m.symbols, m.params, objects};
-  std::optional<LongRun> watch(std::in_place, captured_.has_value() && widen_after < kNeverWidened);
+  // Runs that were short so far are not watched.
+  const bool may_be_long = runs() < kFirstRuns || run_ns_ > kLongNanoseconds * runs();
+  std::optional<LongRun> watch(std::in_place, captured_ && may_be_long && widen_after < kNeverWidened);
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
                                                                         inputs, values, poll, capture::recursion_left())
                          : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)

@@ -2,12 +2,12 @@
 //
 // Only a thread that waits for the GIL can make the one that has it look up: what the interpreter looks at may not be
 // set otherwise (with a request and nobody who waits, giving up the GIL never ends; pending calls concern the main
-// thread only, and up to 3.12 are not seen if another thread adds them). The thread is started by the first run that
-// is watched, and sleeps without a timer while there are none.
+// thread only, and up to 3.12 are not seen if another thread adds them). The thread ends soon after the last run that
+// is watched, because a process with several threads is warned when it forks.
 #include "ext/region/long_runs.h"
 
 #include <pthread.h>
-#include <semaphore.h>
+#include <signal.h>
 #include <time.h>
 
 #include <Python.h>
@@ -21,14 +21,12 @@ namespace framejit::ext::region {
 namespace {
 
 constexpr long kPeriod = 5'000'000;  // nanoseconds; as long as the interpreter lets a thread wait for the GIL
-constexpr int kQuietPeriods = 20;
+constexpr int kQuietPeriods = 4;
 constexpr std::size_t kStackBytes = 1 << 18;
 
 std::atomic<uint64_t> running{0}, asked{0};  // numbers of runs; 0: none
-std::atomic<bool> idle{true};
-sem_t wake;
-bool started = false;  // with the GIL
-uint64_t runs = 0;     // with the GIL
+std::atomic<bool> watched{false};            // there is a thread, or there will be
+uint64_t runs = 0;                           // with the GIL
 
 /// Ends by pthread_exit if the interpreter ends meanwhile: no object may be alive here whose end runs code.
 void ask(uint64_t run) {
@@ -39,9 +37,7 @@ void ask(uint64_t run) {
 }
 
 void* watch(void*) {
-  for (;;) {
-    while (sem_wait(&wake) != 0) {
-    }
+  do {
     uint64_t seen = 0;
     for (int quiet = 0; quiet < kQuietPeriods;) {
       const timespec period{0, kPeriod};
@@ -51,43 +47,34 @@ void* watch(void*) {
       if (run != 0 && run == seen) ask(run);
       seen = run;
     }
-    idle.store(true);
-    // A run that has begun just now did not wake it.
-    if (running.load() != 0 && idle.exchange(false)) sem_post(&wake);
-  }
+    watched.store(false);
+  } while (running.load() != 0 && !watched.exchange(true));  // a run has begun that saw this thread
   return nullptr;
 }
 
-void start() {
-  static const bool prepared = [] {
-    sem_init(&wake, 0, 0);
-    // A child has no such thread.
-    pthread_atfork(nullptr, nullptr, [] {
-      sem_init(&wake, 0, 0);
-      started = false;
-      idle.store(true);
-    });
-    return true;
-  }();
-  static_cast<void>(prepared);
+bool start() {
+  static const bool prepared =
+      pthread_atfork(nullptr, nullptr, [] { watched.store(false); }) == 0;  // a child has no such thread
   pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return;
+  if (!prepared || pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, kStackBytes);
+  sigset_t all, before;  // signals are for the program's threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
   pthread_t thread;
-  started = pthread_create(&thread, &attributes, watch, nullptr) == 0;
+  const bool started = pthread_create(&thread, &attributes, watch, nullptr) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
+  return started;
 }
 
 }  // namespace
 
-LongRun::LongRun(bool watched) : number_(watched ? ++runs : 0) {
-  if (!watched) return;
+LongRun::LongRun(bool wanted) : number_(wanted ? ++runs : 0) {
+  if (!wanted) return;
   running.store(number_);
-  if (!idle.load() || !idle.exchange(false)) return;
-  if (!started) start();
-  if (started) sem_post(&wake);
-  else idle.store(true);
+  if (!watched.load() && !watched.exchange(true) && !start()) watched.store(false);
 }
 
 LongRun::~LongRun() {

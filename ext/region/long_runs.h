@@ -10,8 +10,8 @@ namespace framejit::ext::region {
 /// a time: whoever runs holds the GIL.
 class LongRun {
  public:
-  /// `watched`: else nothing happens.
-  explicit LongRun(bool watched);
+  /// `wanted`: else nothing happens.
+  explicit LongRun(bool wanted);
   ~LongRun();
   LongRun(const LongRun&) = delete;
 
