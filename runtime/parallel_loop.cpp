@@ -1,8 +1,8 @@
 // Rounds of a loop on several threads.
 //
 // The rounds are done in strips of a few milliseconds, each in pieces that threads take. Between strips all rounds so
-// far are done and none of the others, so the loop can go on there. The first piece is done by the caller alone: it
-// tells how long a round takes.
+// far are done and none of the others, so the loop can go on there. The first pieces are done by the caller alone:
+// they tell how long a round takes.
 #include "runtime/parallel_loop.h"
 
 #include <algorithm>
@@ -24,9 +24,10 @@ using Wide = __int128;
 
 constexpr int64_t kPieceNanoseconds = 200'000;
 constexpr int64_t kShortNanoseconds = 2'000'000;
-constexpr double kGain = 0.9;                // of the time of one thread: it has to be faster than that
-constexpr double kWorthSplitting = 100e3;    // the scheduler splits this in any case
-constexpr int64_t kLongRound = 100'000'000;  // the interpreter waits for a round to end
+constexpr double kGain = 0.9;              // of the time of one thread: it has to be faster than that
+constexpr double kWorthSplitting = 100e3;  // the scheduler splits this in any case
+constexpr int64_t kProbeNanoseconds = 20'000;
+constexpr int64_t kLongRound = 100'000'000;  // too much would be undone if the interpreter waits
 constexpr int64_t kSavedOfPiece = 1 << 18, kSavedOfRound = 1 << 20;  // bytes
 constexpr int64_t kMostRounds = int64_t{1} << 40;
 constexpr int kPieces = 16, kLeastPieces = 4;  // in a strip, for each thread
@@ -182,7 +183,7 @@ void ParallelLoop::do_piece(Piece& piece) const {
   const int64_t symbols[] = {piece.first, piece.count};
   char* const pointers[] = {const_cast<char*>(reinterpret_cast<const char*>(loop_.frame.data())),
                             reinterpret_cast<char*>(piece.added.data())};
-  piece.failed = body_(symbols, pointers, piece.out.data()) != 0;
+  piece.failed = body_(symbols, pointers, piece.out.data(), poll_) != 0;
   piece.nanoseconds = thread_ns() - start;
   piece.done = true;
 }
@@ -287,26 +288,39 @@ bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
   return true;
 }
 
+/// Measures a round by a few of them, more and more until they take long enough to tell; false: they failed.
+bool ParallelLoop::probe(const Strip& strip, int64_t& done) {
+  const int64_t most = std::max<int64_t>(strip.all / 64, 1);
+  double took_ns = 0;
+  for (int64_t count = 1; done < most && took_ns < kProbeNanoseconds && !is_awaited(); count *= 4) {
+    add_piece(done, std::min({count, strip.most, most - done}), strip.saved);
+    do_piece(pieces_[0]);
+    const int64_t rounds = pieces_[0].count;
+    took_ns = static_cast<double>(pieces_[0].nanoseconds);
+    round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
+    if (!keep_pieces()) return false;
+    done += rounds;
+  }
+  return true;
+}
+
 /// False: it did not pay, or could not be done.
 bool ParallelLoop::run(int64_t all, int64_t& done) {
-  // Small so far: one call of some asks again.
-  if (!eager && static_cast<double>(all) * round_ns_ < kSmallNanoseconds && ++small_ % kAskAgain != 0) return true;
+  // Small so far, or a round is long: one call of some asks again.
+  const bool is_known = std::isfinite(round_ns_) && (static_cast<double>(all) * round_ns_ < kSmallNanoseconds ||
+                                                     round_ns_ > static_cast<double>(kLongRound));
+  if (!eager && is_known && ++small_ % kAskAgain != 0) return true;
   if (!is_independent(all)) return false;
   const std::size_t saved = may_fail_ ? bytes_of_round() : 0;
   if (saved > kSavedOfRound) return false;
   const auto bytes = static_cast<int64_t>(saved + 8 * loop_.sums.size());
   const Strip strip{all, bytes > 0 ? std::max<int64_t>(1, kSavedOfPiece / bytes) : all, saved};
-  const int64_t first = std::min(std::max<int64_t>(all / 64, 1), strip.most);
-  add_piece(0, first, saved);
-  do_piece(pieces_[0]);
-  round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
-  if (!keep_pieces()) return false;
-  done = first;
+  if (!probe(strip, done)) return false;
   const double rest = static_cast<double>(all - done) * round_ns_;
   if (!eager && (round_ns_ > kLongRound || rest < kSmallNanoseconds || !worth_splitting(rest))) return true;
   if (!eager && rest < kShortNanoseconds) return run_short(strip, done);
   double strips_ns = 0, work_ns = 0;  // what strips took, and the time of all threads together
-  while (done < all && !(poll_ && *poll_ != 0)) {
+  while (done < all && !is_awaited()) {
     const int64_t before = done, start = now_ns();
     if (!do_strip(strip, done, true)) return false;
     strips_ns += static_cast<double>(now_ns() - start);
@@ -327,7 +341,7 @@ bool ParallelLoop::run_short(const Strip& strip, int64_t& done) {
   const bool together = known ? gains != (call % kAskAgain == 0) : call % 2 == 0;
   if (known && !gains && !together) return true;
   const int64_t before = done, start = now_ns();
-  while (done < strip.all && !(poll_ && *poll_ != 0))
+  while (done < strip.all && !is_awaited())
     if (!do_strip(strip, done, together)) return false;
   Rate& rate = together ? together_ : alone_;
   const double round_ns =

@@ -16,13 +16,14 @@ namespace framejit::runtime {
 class ParallelLoop {
  public:
   /// Compiled: ParallelLoop::body of the graph, optimized.
-  using Body = std::function<int64_t(const int64_t* symbols, char* const* pointers, int64_t* out)>;
+  using Body =
+      std::function<int64_t(const int64_t* symbols, char* const* pointers, int64_t* out, const unsigned char* poll)>;
 
   /// The loop calls this as long as it lives.
   ParallelLoop(cfg::ParallelLoop& loop, Body body);
   ParallelLoop(const ParallelLoop&) = delete;
 
-  /// Rounds end soon once this byte is not 0. For the calls that follow.
+  /// Once this byte is not 0, rounds end soon or are undone. For the calls that follow.
   void set_poll(const unsigned char* poll) { poll_ = poll; }
 
   /// Rounds that were done here and not on the calling thread of the loop, and how often a check failed.
@@ -54,7 +55,9 @@ class ParallelLoop {
     int64_t calls = 0;
   };
 
+  bool is_awaited() const { return *poll_ != 0; }
   bool run(int64_t all, int64_t& done);
+  bool probe(const Strip& strip, int64_t& done);
   bool run_short(const Strip& strip, int64_t& done);
   bool do_strip(const Strip& strip, int64_t& next, bool together);
   int64_t number(const cfg::FrameProduct& p) const;
@@ -71,7 +74,8 @@ class ParallelLoop {
   cfg::ParallelLoop& loop_;
   const Body body_;
   bool may_fail_ = false;
-  const unsigned char* poll_ = nullptr;
+  static constexpr unsigned char kNobodyWaits = 0;
+  const unsigned char* poll_ = &kNobodyWaits;
   std::vector<Piece> pieces_;  // those behind the first `used_` keep their memory
   std::size_t used_ = 0;
   int64_t wait_ = 0;                                           // calls to let pass

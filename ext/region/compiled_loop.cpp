@@ -100,9 +100,8 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& grap
     FRAMEJIT_TRY(body, compile_graph(loop->body, name + ".rounds", listing));
     const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.first.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(
-        *loop, [kernel](const int64_t* symbols, char* const* pointers, int64_t* values) {
-          static const unsigned char never = 0;
-          return kernel(symbols, pointers, nullptr, values, &never);
+        *loop, [kernel](const int64_t* symbols, char* const* pointers, int64_t* values, const unsigned char* poll) {
+          return kernel(symbols, pointers, nullptr, values, poll);
         });
     out.listing += body.second;
     out.parallel.push_back({std::move(loop), std::move(body.first), std::move(runner)});

@@ -21,7 +21,7 @@ namespace framejit::cfg {
 
 namespace {
 
-constexpr std::size_t kMostNodes = 1000, kMostAccesses = 24;
+constexpr std::size_t kMostNodes = 1000, kMostAccesses = 24, kMostTerms = 32;
 constexpr int kMostSteps = 12;  // from an address to the values that it is a sum of
 constexpr int64_t kFewRounds = 3;
 
@@ -36,14 +36,17 @@ class Parallel {
   Parallel(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, std::vector<uint32_t> members)
       : cfg_(cfg), shape_(shape), head_(head), front_(front), members_(std::move(members)) {
     block_of_.assign(cfg.nodes.size(), kNone);
+    is_member_.assign(cfg.blocks.size(), false);
     for (uint32_t b : members_) {
+      is_member_[b] = true;
+      nodes_ += cfg.blocks[b].nodes.size();
       for (Id p : cfg.blocks[b].params) block_of_[p] = b;
       for (Id n : cfg.blocks[b].nodes) block_of_[n] = b;
     }
   }
 
   std::unique_ptr<ParallelLoop> make() {
-    if (!find_count()) return nullptr;
+    if (nodes_ > kMostNodes || !find_count()) return nullptr;
     loop_ = std::make_unique<ParallelLoop>();
     if (!sort_variables() || !is_left_rarely() || !find_accesses()) return nullptr;
     make_body();
@@ -53,7 +56,7 @@ class Parallel {
 
  private:
   bool is_inside(Id v) const { return v < block_of_.size() && block_of_[v] != kNone; }
-  bool is_member(uint32_t b) const { return std::find(members_.begin(), members_.end(), b) != members_.end(); }
+  bool is_member(uint32_t b) const { return b < is_member_.size() && is_member_[b]; }
   const std::vector<Id>& variables() const { return cfg_.blocks[head_].params; }
   const std::vector<Id>& begins_with() const { return cfg_.blocks[front_].to[0].args; }
 
@@ -285,7 +288,7 @@ class Parallel {
   }
 
   bool append(Sum& sum, Id v, Factor f, uint32_t b, std::size_t at, int depth) {
-    if (depth > kMostSteps || cfg_.at(v).type != Type::I64) return false;
+    if (depth > kMostSteps || sum.fixed.size() > kMostTerms || cfg_.at(v).type != Type::I64) return false;
     if (!is_inside(v)) return sum.fixed.push_back({v, f}), true;
     if (const auto step = steps_.find(v); step != steps_.end()) {
       const auto place = std::find(variables().begin(), variables().end(), v) - variables().begin();
@@ -360,13 +363,10 @@ class Parallel {
   }
 
   bool find_accesses() {
-    std::size_t nodes = 0;
     bool stores = false;
     std::set<std::pair<std::vector<int64_t>, bool>> known;
     for (uint32_t b : members_) {
       const std::vector<Id> in_block = cfg_.blocks[b].nodes;
-      nodes += in_block.size();
-      if (nodes > kMostNodes) return false;
       for (std::size_t at = 0; at < in_block.size(); ++at) {
         const Node n = cfg_.at(in_block[at]);
         if (n.op == Op::Update || n.op == Op::CallReads || n.op == Op::Waits || n.lanes > 1) return false;
@@ -477,8 +477,11 @@ class Parallel {
       for (const Addition& a : additions) sums.insert(a.sum);
     for (uint32_t b : members_) {
       Block& block = body.blocks[b];
+      // Inner loops may be long: whoever waits for the interpreter ends them.
+      const bool is_outer = shape_.loop[b] == head_;
       std::erase_if(block.nodes, [&](Id id) {
-        return body.at(id).op == Op::Poll || (body.at(id).op == Op::CheckFinite && sums.count(body.at(id).args[0]));
+        return (body.at(id).op == Op::Poll && is_outer) ||
+               (body.at(id).op == Op::CheckFinite && sums.count(body.at(id).args[0]));
       });
       for (const Id id : block.nodes) {
         for (Id& a : body.nodes[id].args) turn(a);
@@ -656,7 +659,9 @@ class Parallel {
   const Shape& shape_;
   const uint32_t head_, front_;
   const std::vector<uint32_t> members_;
-  std::vector<uint32_t> block_of_;                 // kNone: the value is not of the loop
+  std::vector<uint32_t> block_of_;  // kNone: the value is not of the loop
+  std::vector<bool> is_member_;     // by block
+  std::size_t nodes_ = 0;
   std::size_t count_ = 0;                          // the variable that counts the rounds that are left
   uint32_t asks_ = kNone;                          // the block that asks for it
   std::map<Id, Id> steps_;                         // of variables that count

@@ -37,8 +37,8 @@ struct ParallelAccess {
 struct ParallelLoop {
   /// Symbols: the first round, and how many rounds. Pointers: the frame; room for what each round adds to each sum of
   /// floats, one sum after the other. Exit 0: all rounds are done; its values are those of `carried`, each followed by
-  /// whether any of these rounds has set it, and what the rounds add to each sum of integers. Exit 1: a check failed;
-  /// these rounds may have stored.
+  /// whether any of these rounds has set it, and what the rounds add to each sum of integers. Exit 1: a check failed,
+  /// or the interpreter waits; these rounds may have stored.
   Cfg body;
   std::vector<int64_t> frame;  // values from outside of the loop, which are stored before each call
   std::vector<ParallelAccess> accesses;

@@ -30,15 +30,17 @@ class Threaded {
       EXPECT_EQ(cfg::verify(loop->body), "") << cfg::print(loop->body);
       if (!isa) {
         runners_.push_back(std::make_unique<runtime::ParallelLoop>(
-            *loop, [at = loop.get()](const int64_t* symbols, char* const* pointers, int64_t* out) {
+            *loop,
+            [at = loop.get()](const int64_t* symbols, char* const* pointers, int64_t* out, const unsigned char*) {
               return cfg::interpret(at->body, {symbols, pointers, nullptr}, out, INT64_MAX);
             }));
         continue;
       }
       bodies_.push_back(std::make_unique<Kernel>(loop->body, *isa));
       runners_.push_back(std::make_unique<runtime::ParallelLoop>(
-          *loop, [at = bodies_.back().get()](const int64_t* symbols, char* const* pointers, int64_t* out) {
-            return at->function()(symbols, pointers, nullptr, out, &kNobodyWaits);
+          *loop, [at = bodies_.back().get()](const int64_t* symbols, char* const* pointers, int64_t* out,
+                                             const unsigned char* poll) {
+            return at->function()(symbols, pointers, nullptr, out, poll);
           }));
     }
     if (isa) kernel_ = std::make_unique<Kernel>(graph_, *isa);
