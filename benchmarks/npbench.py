@@ -76,7 +76,7 @@ def timed(call: Callable[..., Any], arguments: list[Any], count: int = 1) -> tup
 
 
 def measure(info: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """What is found about a kernel."""
+    """Time a kernel plain and at both levels, and compare the results."""
     import framejit
 
     kernel, arguments = prepared(info, options.size)

@@ -36,7 +36,7 @@ constexpr int64_t kSmallNanoseconds = 120'000;
 
 bool eager = false;
 
-/// Of a frame: numbers whose products and sums fit.
+/// Numbers of a frame are below this: their products and sums fit 128 bits.
 constexpr Wide kMostNumber = Wide{1} << 62;
 bool fits(Wide n) { return -kMostNumber < n && n < kMostNumber; }
 
@@ -188,7 +188,7 @@ void ParallelLoop::do_piece(Piece& piece) const {
   piece.done = true;
 }
 
-/// Of processor time.
+/// Processor time that a round took, on average.
 double ParallelLoop::nanoseconds_of_round(std::span<const Piece> pieces) {
   int64_t nanoseconds = 0, rounds = 0;
   for (const Piece& p : pieces) {
@@ -198,7 +198,7 @@ double ParallelLoop::nanoseconds_of_round(std::span<const Piece> pieces) {
   return std::max(static_cast<double>(nanoseconds) / static_cast<double>(rounds), 0.1);
 }
 
-/// What sums are behind these pieces; false: one is beyond 64 bits, or not finite.
+/// Adds to `sums` the numbers that the rounds of these pieces add; false: a sum is beyond 64 bits, or not finite.
 bool ParallelLoop::add_up(std::span<const Piece> pieces, std::vector<int64_t>& sums) const {
   for (const Piece& p : pieces) {
     std::size_t floats = 0, integers = 2 * loop_.carried.size();

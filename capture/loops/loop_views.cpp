@@ -40,8 +40,8 @@ cfg::Id end_of(LoopTranslator& t, const Typed& v, cfg::Id length) {
   return t.op(Op::Select, Type::I64, less(at, length), at, length);
 }
 
-// Of two vectors: their addresses; how many elements, and how far apart these are in each, in one number. 20 bits for
-// the count, 22 for each distance, in elements.
+// A function of the graph has three operands at most: the addresses of both vectors, and one number with their length
+// (20 bits) and their strides in elements (22 bits each).
 constexpr int kCountBits = 20, kStepBits = 22;
 VectorDot vector_dot = nullptr;  // NumPy's, the same in all loops
 

@@ -100,7 +100,7 @@ class Parallel {
       for (const Id id : cfg_.blocks[b].nodes) f(id, cfg_.at(id));
   }
 
-  /// What is added to a sum of floats in a round that ends with a block.
+  /// A node that adds to a sum of floats, in rounds that end with this block.
   struct Addition {
     uint32_t block;
     Id variable, sum;
@@ -533,14 +533,14 @@ class Parallel {
     drop_unreached(body);
   }
 
-  /// What an addition adds, by its name in the body.
+  /// The operand of an addition that is not the sum, as a node of the body.
   static Id added(const Cfg& body, const Addition& a) {
     const Node& n = body.at(a.sum);
     return n.args[0] == a.variable ? n.args[1] : n.args[0];
   }
 
-  /// Instead of adding to a sum of floats, a round stores what it adds. Its place in the room is the number of
-  /// rounds behind it.
+  /// A round does not add to a sum of floats: it stores the number that it would add into a buffer of the caller's.
+  /// The index there is the number of rounds that follow.
   void store_additions(Cfg& body, Id rounds, Id index) {
     if (additions_.empty()) return;
     const auto enter = [&](Node n) {
@@ -548,7 +548,7 @@ class Parallel {
       body.blocks[0].nodes.push_back(id);
       return id;
     };
-    Id room = enter(node_of(Op::Pointer, kNone, kNone, 1));
+    Id buffer = enter(node_of(Op::Pointer, kNone, kNone, 1));
     const Id size = enter(node_of(Op::Mul, rounds, enter(node_of(Op::Const, kNone, kNone, 8))));
     for (const Id v : variables()) {
       const auto at = additions_.find(v);
@@ -558,12 +558,12 @@ class Parallel {
         store.op = Op::Store;
         store.mem = Mem::F64;
         store.scale = 8;
-        store.args[0] = room;
+        store.args[0] = buffer;
         store.args[1] = index;
         store.args[2] = added(body, a);
         body.blocks[a.block].nodes.push_back(body.add(store));
       }
-      room = enter(node_of(Op::Add, room, size));
+      buffer = enter(node_of(Op::Add, buffer, size));
     }
   }
 

@@ -20,8 +20,8 @@ struct FrameProduct {
   uint32_t of = kNone, by = kNone;
 };
 
-/// What a load or a store may reach. In round r: `size` bytes from frame[base] + r * the sum of `per_round` + the sum
-/// of x * each of `within`, where x is any of the numbers below the length of that product.
+/// The addresses of a load or a store, as a sum. In round r it touches `size` bytes at frame[base], plus r times the
+/// sum of `per_round`, plus x times the stride for each of `within`. Such an x is any number from 0 up to the length.
 struct ParallelAccess {
   struct Within {
     uint32_t length;
@@ -35,10 +35,10 @@ struct ParallelAccess {
 };
 
 struct ParallelLoop {
-  /// Symbols: the first round, and how many rounds. Pointers: the frame; room for what each round adds to each sum of
-  /// floats, one sum after the other. Exit 0: all rounds are done; its values are those of `carried`, each followed by
-  /// whether any of these rounds has set it, and what the rounds add to each sum of integers. Exit 1: a check failed,
-  /// or the interpreter waits; these rounds may have stored.
+  /// Symbols: the first round, and how many rounds. Pointers: the frame; a buffer for the numbers that each round adds
+  /// to the sums of floats, one sum after the other. Exit 0: all rounds are done; its values are those of `carried`,
+  /// each followed by whether any of these rounds has set it, and what the rounds add to each sum of integers. Exit 1:
+  /// a check failed, or the interpreter waits; these rounds may have stored.
   Cfg body;
   std::vector<int64_t> frame;  // values from outside of the loop, which are stored before each call
   std::vector<ParallelAccess> accesses;
@@ -50,7 +50,7 @@ struct ParallelLoop {
   std::vector<Natural> naturals;
   // Places of variables in the frame, which the call changes. Those that are only handed on:
   std::vector<uint32_t> carried;
-  /// Those to which each round adds. Floats are added in the order of the rounds, integers are natural.
+  /// Sums to which rounds add floats or natural numbers. The caller adds the floats in the order of the rounds.
   struct Sum {
     uint32_t place;
     bool is_float;

@@ -1,4 +1,4 @@
-"""What the graphs of loops are compared with."""
+"""Texts that tests expect in the graphs of loops."""
 
 from framejit import _core
 

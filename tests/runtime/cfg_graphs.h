@@ -1,4 +1,4 @@
-// Control-flow graphs of tests: how they are made and run.
+// Helpers of tests that make control-flow graphs and run them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -74,5 +74,54 @@ inline Id constant(Cfg& g, uint32_t block, int64_t value) {
   n.imm = value;
   return add(g, block, n);
 }
+
+/// Random graphs are made block by block, over variables that each exit lists.
+class RandomGraph {
+ protected:
+  explicit RandomGraph(uint64_t seed) : state_(seed * 2654435761u + 1) {}
+
+  int64_t below(int64_t n) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
+  }
+  Id input_of(Op op, int64_t which) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.imm = which;
+    return add(g_, 0, n);
+  }
+  uint32_t block() {
+    g_.blocks.emplace_back();
+    g_.blocks.back().level = level_;
+    return static_cast<uint32_t>(g_.blocks.size() - 1);
+  }
+  uint32_t exit() {
+    g_.exits.push_back({vars_});
+    return static_cast<uint32_t>(g_.exits.size() - 1);
+  }
+  Id make(Op op, Type type, Id a, Id b = cfg::kNone, Id c = cfg::kNone) { return node(g_, at_, op, type, a, b, c); }
+  Id exact(Op op, Id a, Id b) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    n.exit = exit();
+    return add(g_, at_, n);
+  }
+  void check(Op op, Id a) {
+    Node n;
+    n.op = op;
+    if (a != cfg::kNone) n.args[0] = a;
+    n.exit = exit();
+    add(g_, at_, n);
+  }
+
+  Cfg g_;
+  uint64_t state_;
+  uint32_t at_ = 0, level_ = 0;
+  std::vector<Id> vars_;
+};
 
 }  // namespace framejit::codegen

@@ -9,20 +9,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "codegen/emit_cfg.h"
-#include "runtime/exec_memory.h"
+#include "cfg_graphs.h"
 
 namespace framejit::codegen {
 namespace {
 
-using cfg::Cfg;
-using cfg::Id;
 using cfg::kNone;
-using cfg::Node;
-using cfg::Op;
-using cfg::Type;
-
-constexpr int64_t kMostNodes = 1 << 20;
 
 /// for i in range(n): BODY, with a check of finite results and a poll. Leaves by exit 0 at the end, by exit 1 where a
 /// check fails, by exit 2 where the interpreter waits; each with i.
@@ -188,20 +180,6 @@ class OneLoop {
   uint32_t at_ = 0;
   Id n_ = kNone, i_ = kNone;
   std::vector<Id> arrays_;
-};
-
-class Kernel {
- public:
-  Kernel(const Cfg& g, Isa isa) {
-    auto made = emit(g, "test", isa);
-    EXPECT_TRUE(made.has_value());
-    const std::span<const uint8_t> piece(made->bytes);
-    code_ = std::move(*runtime::CodeBlock::seal({&piece, 1}));
-  }
-  CfgFn function() const { return reinterpret_cast<CfgFn>(const_cast<void*>(code_.entry(0))); }
-
- private:
-  runtime::CodeBlock code_;
 };
 
 bool has_vectors(const Cfg& g) {

@@ -403,9 +403,9 @@ TEST(EmitCfg, IndicesThatAreConstant) {
 }
 
 /// Random nests of counted loops over three integers, two floats and two arrays, with choices, stores and exits.
-class RandomNest {
+class RandomNest : RandomGraph {
  public:
-  explicit RandomNest(uint64_t seed) : state_(seed * 2654435761u + 1) {}
+  explicit RandomNest(uint64_t seed) : RandomGraph(seed) {}
 
   Cfg make() {
     g_.blocks.emplace_back();
@@ -429,43 +429,7 @@ class RandomNest {
   }
 
  private:
-  int64_t below(int64_t n) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
-  }
-  Id input_of(Op op, int64_t which) {
-    Node n;
-    n.op = op;
-    n.type = Type::I64;
-    n.imm = which;
-    return add(g_, 0, n);
-  }
-  uint32_t block() {
-    g_.blocks.emplace_back();
-    g_.blocks.back().level = level_;
-    return static_cast<uint32_t>(g_.blocks.size() - 1);
-  }
-  uint32_t exit() {
-    g_.exits.push_back({vars_});
-    return static_cast<uint32_t>(g_.exits.size() - 1);
-  }
-  Id make(Op op, Type type, Id a, Id b = cfg::kNone, Id c = cfg::kNone) { return node(g_, at_, op, type, a, b, c); }
-  Id exact(Op op, Id a, Id b) {
-    Node n;
-    n.op = op;
-    n.type = Type::I64;
-    n.args[0] = a;
-    n.args[1] = b;
-    n.exit = exit();
-    return add(g_, at_, n);
-  }
-  void check(Op op, Id a) {
-    Node n;
-    n.op = op;
-    if (a != cfg::kNone) n.args[0] = a;
-    n.exit = exit();
-    add(g_, at_, n);
-  }
+  using RandomGraph::make;
   Id any_int() { return below(3) == 0 ? constant(g_, at_, below(9) - 2) : vars_[static_cast<std::size_t>(below(3))]; }
 
   /// An element of an array at a checked index, which may count from the end.
@@ -635,10 +599,7 @@ class RandomNest {
     vars_ = at_head;
   }
 
-  Cfg g_;
-  uint64_t state_;
-  uint32_t at_ = 0, level_ = 0;
-  std::vector<Id> lengths_, arrays_, vars_;
+  std::vector<Id> lengths_, arrays_;
 };
 
 TEST(EmitCfg, RandomNestsKeepTheirMeaning) {

@@ -77,9 +77,9 @@ class Eager {
 /// Random nests over rows and columns of two matrices. Symbols: rows, columns, bytes from row to row of each; pointers:
 /// the matrices. Variables: a row, a column, a number; two floats; a sum, a count; a row
 /// that some rounds set.
-class RowNest {
+class RowNest : RandomGraph {
  public:
-  explicit RowNest(uint64_t seed) : state_(seed * 2654435761u + 1) {}
+  explicit RowNest(uint64_t seed) : RandomGraph(seed) {}
 
   Cfg make() {
     g_.blocks.emplace_back();
@@ -115,51 +115,15 @@ class RowNest {
   }
 
  private:
+  using RandomGraph::make;
   static constexpr std::size_t kRow = 0, kColumn = 1, kNumber = 2, kFirst = 3, kSecond = 4, kSum = 5, kCount = 6,
                                kLast = 7;
 
-  int64_t below(int64_t n) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
-  }
-  Id input_of(Op op, int64_t which) {
-    Node n;
-    n.op = op;
-    n.type = Type::I64;
-    n.imm = which;
-    return add(g_, 0, n);
-  }
   Id number(uint32_t b, double value) {
     Node n;
     n.type = Type::F64;
     n.imm = std::bit_cast<int64_t>(value);
     return add(g_, b, n);
-  }
-  uint32_t block() {
-    g_.blocks.emplace_back();
-    g_.blocks.back().level = level_;
-    return static_cast<uint32_t>(g_.blocks.size() - 1);
-  }
-  uint32_t exit() {
-    g_.exits.push_back({vars_});
-    return static_cast<uint32_t>(g_.exits.size() - 1);
-  }
-  Id make(Op op, Type type, Id a, Id b = cfg::kNone, Id c = cfg::kNone) { return node(g_, at_, op, type, a, b, c); }
-  Id exact(Op op, Id a, Id b) {
-    Node n;
-    n.op = op;
-    n.type = Type::I64;
-    n.args[0] = a;
-    n.args[1] = b;
-    n.exit = exit();
-    return add(g_, at_, n);
-  }
-  void check(Op op, Id a) {
-    Node n;
-    n.op = op;
-    if (a != cfg::kNone) n.args[0] = a;
-    n.exit = exit();
-    add(g_, at_, n);
   }
 
   Id index(Id v, Id length) {
@@ -264,10 +228,7 @@ class RowNest {
     vars_ = at_head;
   }
 
-  Cfg g_;
-  uint64_t state_;
-  uint32_t at_ = 0, level_ = 0;
-  std::vector<Id> symbols_, matrices_, vars_;
+  std::vector<Id> symbols_, matrices_;
 };
 
 TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
