@@ -138,9 +138,10 @@ void enter(LoopTranslator& t, LoopState& state) {
       continue;
     }
     Typed v = object(o, slot_source(SourceKind::Local, k, text_of(view.local_name(k))), k);
-    // One version of the loop, not one for its first round and one for the others.
+    // One version of the loop, not one for its first round and one for the others. What is dead may have any type: the
+    // loop variable is not there yet when the loop is entered anew.
     const auto place = static_cast<std::size_t>(k);
-    if (assigned[place] && !(t.has_tags(t.head) && t.is_dead_at(t.head, place)) &&
+    if (assigned[place] && (t.recursion.is_recursion || !t.is_dead_at(t.head, place)) &&
         (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o)))
       if (Typed number = known(t, v); number.is_single()) v = std::move(number);
     f.locals.push_back(std::move(v));

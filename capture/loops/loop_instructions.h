@@ -12,6 +12,9 @@ namespace framejit::capture {
 /// Whoever else holds it would not see it advance.
 inline constexpr const char* kHeldIterator = "an iterator that a variable holds";
 
+/// What may warn is done where the interpreter does it.
+inline constexpr const char* kNotStored = "a computed array that is not stored at once";
+
 // loop_entry.cpp: the state when the loop begins.
 void enter(LoopTranslator& t, LoopState& state);
 
@@ -58,6 +61,7 @@ cfg::Id as_f64(LoopTranslator& t, const Typed& v);
 Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key);
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value);
 void append(LoopTranslator& t, const Typed& list, const Typed& item);
+void require_writeable(LoopTranslator& t, const Typed& view);
 
 // loop_views.cpp: parts of arrays, and what is computed of them.
 /// The part of an axis that a slice chooses, as the index of its first element and how many there are; nothing if the
@@ -68,6 +72,15 @@ struct Cut {
 std::optional<Cut> cut_of(LoopTranslator& t, const Typed& key, cfg::Id length);
 /// np.dot (`by_dot`) or @ of two vectors of float64; nothing for anything else.
 std::optional<Typed> dot_product(LoopTranslator& t, const Typed& a, const Typed& b, bool by_dot);
+
+// loop_vectors.cpp: operators on whole vectors of float64.
+/// The operator of two vectors, or of a vector and a number; nothing for anything else.
+std::optional<Typed> vector_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
+std::optional<Typed> vector_negative(LoopTranslator& t, const Typed& v);
+/// A result that takes the place of the operator's first operand, and is not there yet. Its last item is what held it.
+bool is_in_place(const Typed& v);
+/// Stores a number or a vector in a vector that is a part of an array.
+void store_vector(LoopTranslator& t, const Typed& target, const Typed& value);
 
 // loop_calls.cpp
 void do_call(LoopTranslator& t, const Instr& i);

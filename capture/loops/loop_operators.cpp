@@ -196,8 +196,8 @@ Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kBinaryKinds;
   if (a.is_complex() || b.is_complex()) return complex_binary(t, op_kind, a, b);
   if (!a.is_number() || !b.is_number()) {
-    if (nb == kMatmul)
-      if (std::optional<Typed> made = dot_product(t, a, b, false)) return *made;
+    std::optional<Typed> made = nb == kMatmul ? dot_product(t, a, b, false) : vector_binary(t, nb, a, b);
+    if (made) return *made;
     throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
   }
   if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(t, op_kind, a, b);
@@ -366,7 +366,11 @@ Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed&
 
 Typed unary(LoopTranslator& t, Opcode opcode, const Typed& v) {
   if (v.is_complex()) return complex_unary(t, opcode, v);
-  if (!v.is_number()) throw NotCompiled{"an operator on what is no number", v.is_array()};
+  if (!v.is_number()) {
+    if (opcode == Opcode::UnaryNegative)
+      if (std::optional<Typed> made = vector_negative(t, v)) return *made;
+    throw NotCompiled{"an operator on what is no number", v.is_array()};
+  }
   const bool is_bool = v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool);
   if (is_bool && v.kind == Kind::Scalar) throw NotCompiled{"an operator on NumPy's bools"};
   const cfg::Id id = v.ids[0];
@@ -470,6 +474,7 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
   if (count > rank || count == 0) throw NotCompiled{"an index of another number of axes"};
   Place place{array.ids[0], cfg::kNone, {}};
   std::vector<cfg::Id> lengths, strides;  // of a part of the array
+  std::vector<int64_t> seen;
   for (std::size_t k = 0; k < count; ++k) {
     const cfg::Id stride = array.ids[1 + rank + k];
     const int64_t size = graph::size_of(array.dtype);
@@ -479,6 +484,7 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
     if (cut) {
       lengths.push_back(cut->count);
       strides.push_back(stride);
+      seen.push_back(array.seen[k]);
     } else if (lengths.empty() && k + 1 == rank && t.cfg.is_const(stride) && t.cfg.at(stride).imm == size &&
                size <= 8 && count == rank) {
       place.at = at;
@@ -489,8 +495,10 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
   for (std::size_t k = count; k < rank; ++k) {
     lengths.push_back(array.ids[1 + k]);
     strides.push_back(array.ids[1 + rank + k]);
+    seen.push_back(array.seen[k]);
   }
   if (!lengths.empty()) {
+    place.view.seen = std::move(seen);
     place.view.kind = Kind::View;
     place.view.dtype = array.dtype;
     place.view.array = array.array;
@@ -556,6 +564,17 @@ void append(LoopTranslator& t, const Typed& list, const Typed& item) {
   else throw NotCompiled{"an append of what is no int, float or bool"};
 }
 
+void require_writeable(LoopTranslator& t, const Typed& view) {
+  if (view.slot == LoopTranslator::kImagined) return;
+  const auto input = static_cast<std::size_t>(view.slot);
+  const graph::ValueId param = t.session.graph().params()[input];
+  const std::optional<Extent> extent = extent_of(t.objects.arrays[input]);
+  if (!extent || !extent->writeable || t.session.inputs().writing(param) != Writing::Allowed)
+    throw NotCompiled{"an assignment to an array that is read-only, or warns"};
+  if (t.objects.written.size() <= input) t.objects.written.resize(input + 1);
+  t.objects.written[input] = true;
+}
+
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value) {
   if (const std::optional<Typed> list = list_of(t, container)) {
     const char* const held = value.kind == Kind::Float  ? "f"
@@ -573,24 +592,19 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
   const Typed* found = array_of(t, container);
   if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
   const Typed array = *found;
-  if (!value.is_single()) throw NotCompiled{"an assignment of what is no number", true};
+  // What waits to be computed would see what is stored now.
+  for (const LoopFrame& f : t.state.frames)
+    if (std::any_of(f.stack.begin(), f.stack.end(), [](const Typed& v) { return v.kind == Kind::Vector; }))
+      throw NotCompiled{kNotStored, true};
   const bool is_complex = array.dtype == DType::C128;
   if (value.is_complex() && !is_complex)
     throw NotCompiled{"an assignment of a complex number to an item of a real array"};
   const Place place = place_of(t, array, key);
-  if (place.view.kind == Kind::View) throw NotCompiled{"an assignment to a part of an array", true};
-  const auto input = static_cast<std::size_t>(array.slot);
-  const bool imagines = array.slot == LoopTranslator::kImagined;
-  const graph::ValueId param = imagines ? graph::kNoValue : t.session.graph().params()[input];
-  const std::optional<Extent> extent = imagines ? std::nullopt : extent_of(t.objects.arrays[input]);
-  if (!imagines && (!extent || !extent->writeable || t.session.inputs().writing(param) != Writing::Allowed))
-    throw NotCompiled{"an assignment to an array that is read-only, or warns"};
+  if (place.view.kind == Kind::View) return store_vector(t, place.view, value);
+  if (!value.is_single()) throw NotCompiled{"an assignment of what is no number", true};
+  require_writeable(t, array);
   std::vector<cfg::Id> stored = is_complex ? as_complex(t, value).ids : std::vector{converted(t, value, array.dtype)};
   t.flush_pending();
-  if (!imagines) {
-    if (t.objects.written.size() <= input) t.objects.written.resize(input + 1);
-    t.objects.written[input] = true;
-  }
   cfg::Node n;
   n.op = Op::Store;
   n.mem = is_complex ? cfg::Mem::F64 : mem_of(array.dtype);

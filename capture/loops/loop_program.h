@@ -74,11 +74,15 @@ struct LoopExit {
 };
 
 struct LoopProgram {
+  /// What the graph has as object `kScratch`: memory for so many float64, whose contents nobody relies on.
+  static constexpr int64_t kScratch = -1, kScratchLength = 1 << 14;
+
   cfg::Cfg cfg;
   std::vector<LoopExit> exits;       // of the same numbers as those of the graph
   std::vector<SourceRef> fetched;    // the objects that the graph's inputs and the exits name
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
+  bool has_scratch = false;
   std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };
 

@@ -19,8 +19,9 @@ cfg::Id dim(LoopTranslator& t, const graph::Dim& d);
 using Kind = Typed::Kind;
 
 bool Typed::is_array() const {
-  return kind == Kind::View || (kind == Kind::Object && (value->kind == ValueKind::Array ||
-                                                         (value->is_constant() && value->object.get() == Py_Ellipsis)));
+  return kind == Kind::View || kind == Kind::Vector ||
+         (kind == Kind::Object &&
+          (value->kind == ValueKind::Array || (value->is_constant() && value->object.get() == Py_Ellipsis)));
 }
 
 Typed of_int(cfg::Id id, bool natural) {
@@ -145,6 +146,7 @@ Typed of_value(LoopTranslator& t, Value* v) {
 
 /// Looks at an object: from here on its kind is guarded.
 Typed known(LoopTranslator& t, Typed v) {
+  if (v.kind == Kind::Vector) throw NotCompiled{kNotStored, true};
   if (v.kind != Kind::Object) return v;
   Value* value = look(t.executor, v.value);
   if (const auto at = t.objects.known.find(value); at != t.objects.known.end()) {
@@ -192,7 +194,10 @@ const Typed* array_of(LoopTranslator& t, const Typed& v) {
   view.slot = static_cast<int>(at);  // of the inputs
   t.objects.arrays[static_cast<std::size_t>(at)] = v.value->object.get();
   view.ids.push_back(t.input(cfg::Op::Pointer, at));
-  for (const graph::Dim& d : type.shape) view.ids.push_back(dim(t, d));
+  for (const graph::Dim& d : type.shape) {
+    view.ids.push_back(dim(t, d));
+    view.seen.push_back(t.session.graph().shapes().hint(d));
+  }
   const std::size_t rank = type.shape.size();
   const auto product = [&](cfg::Id a, cfg::Id b) {
     cfg::Node n;

@@ -101,6 +101,8 @@ Typed LoopTranslator::imagined(Value* v, int level) {
       made.dtype = dtype;
       made.slot = kImagined;
       for (int k = 0; k < 2 * rank + 1; ++k) made.ids.push_back(unknown(cfg::Type::I64));
+      for (const graph::Dim& d : imagined_graph->type(v->id()).shape)
+        made.seen.push_back(imagined_graph->shapes().hint(d));
       return made;
     }
     case ValueKind::Iterator:

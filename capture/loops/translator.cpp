@@ -91,6 +91,10 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       number(v.array);
       number(static_cast<int64_t>(v.ids.size()));
       break;
+    case Kind::Vector:
+      number(v.op);
+      for (const Typed& i : v.items) append_key(key, i, origins);
+      break;
     case Kind::Range: key += v.natural ? '+' : '-'; break;
     case Kind::RangeIterator:
       key += v.natural ? '+' : '-';
@@ -205,6 +209,14 @@ void LoopTranslator::tag_dead(LoopState& to) {
   }
 }
 
+uint32_t LoopTranslator::new_block(uint32_t level) {
+  if (cfg.blocks.size() >= kMostBlocks) give_up("its code would become too long");
+  cfg.blocks.emplace_back();
+  cfg.blocks.back().level = level;
+  begins_at.resize(cfg.blocks.size(), cfg::kNone);
+  return static_cast<uint32_t>(cfg.blocks.size() - 1);
+}
+
 cfg::Edge LoopTranslator::edge_to(LoopState to) {
   if (to.frames.size() == 1 && has_tags(to.frames.front().pc)) tag_dead(to);
   LoopFrame& f = to.frames.back();
@@ -236,13 +248,10 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
     if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
-  if (cfg.blocks.size() >= kMostBlocks) give_up("its code would become too long");
-  begins_at.resize(cfg.blocks.size() + 1, cfg::kNone);
+  new_block(level_of(to.frames.front().pc));
   if (to.frames.size() == 1) begins_at.back() = f.pc;
   if (to.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
     give_up("its variables have too many combinations of types");
-  cfg.blocks.emplace_back();
-  cfg.blocks.back().level = level_of(to.frames.front().pc);
   cfg.blocks.back().begins_round = request.view->is_loop_head(to.frames.front().pc);
   std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
@@ -355,6 +364,11 @@ Typed LoopTranslator::pop() {
 
 Typed LoopTranslator::pop_known() { return known(*this, pop()); }
 
+Typed LoopTranslator::pop_operand() {
+  Typed v = pop();
+  return v.kind == Kind::Vector ? v : known(*this, std::move(v));
+}
+
 void LoopTranslator::push(Typed v) {
   name(v);
   frame().stack.push_back(std::move(v));
@@ -383,6 +397,7 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::PopTop: {
       const Typed v = pop();
+      if (v.kind == Kind::Vector) throw NotCompiled{kNotStored, true};
       next();
       return give_back(*this, v);
     }
@@ -410,9 +425,17 @@ void LoopTranslator::step(const Instr& i) {
       Typed v = pop();
       if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
       if (v.is_iterator()) throw NotCompiled{kHeldIterator};
+      if (v.kind == Kind::Vector && !is_in_place(v)) throw NotCompiled{kNotStored, true};
       if (state.frames.size() == 1) stored[static_cast<std::size_t>(i.arg)] = true;
+      const bool stores = v.kind == Kind::Vector;
+      if (stores) {
+        store_vector(*this, v.items[0], v);
+        v = Typed(v.items.back());
+      }
       frame().locals[static_cast<std::size_t>(i.arg)] = std::move(v);
-      return next();
+      next();
+      if (stores) take_checkpoint(true);
+      return;
     }
     case Opcode::LoadDeref: {
       const Typed& cell = f.locals[static_cast<std::size_t>(i.arg)];
@@ -462,21 +485,23 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::StoreSubscr: {
-      const Typed key = pop_known(), container = pop_known(), value = pop_known();
+      const Typed key = pop_known(), container = pop_known(), value = pop_operand();
       set_item(*this, container, key, value);
       next();
       return take_checkpoint(true);
     }
     case Opcode::UnaryPositive:
     case Opcode::UnaryNegative:
-    case Opcode::UnaryInvert: push(unary(*this, i.op, pop_known())); return next();
+    case Opcode::UnaryInvert: push(unary(*this, i.op, pop_operand())); return next();
     case Opcode::UnaryNot:
       push(of_bool(op(cfg::Op::Eq, cfg::Type::I64, truth(*this, pop_known()), integer(0))));
       return next();
     case Opcode::ToBool: push(of_bool(truth(*this, pop_known()))); return next();
     case Opcode::BinaryOp: {
-      const Typed b = pop_known(), a = pop_known();
-      push(binary(*this, i.arg, a, b));
+      const Typed b = pop_operand(), held = frame().stack.back(), a = pop_operand();
+      Typed made = binary(*this, i.arg, a, b);
+      if (is_in_place(made)) made.items.push_back(held);
+      push(std::move(made));
       return next();
     }
     case Opcode::CompareOp: {
@@ -519,8 +544,10 @@ void LoopTranslator::step(const Instr& i) {
       tuple.kind = Kind::Tuple;
       tuple.items.assign(std::make_move_iterator(f.stack.end() - i.arg), std::make_move_iterator(f.stack.end()));
       f.stack.resize(f.stack.size() - static_cast<std::size_t>(i.arg));
-      for (const Typed& item : tuple.items)
+      for (const Typed& item : tuple.items) {
         if (item.is_iterator()) throw NotCompiled{kHeldIterator};
+        if (item.kind == Kind::Vector) throw NotCompiled{kNotStored, true};
+      }
       push(std::move(tuple));
       return next();
     }

@@ -42,6 +42,8 @@ class LoopTranslator : public LoopBuilder {
   // For the functions of instructions (loop_instructions.h).
   Typed pop();
   Typed pop_known();
+  /// As pop_known, but also a vector that is still to be computed.
+  Typed pop_operand();
   void push(Typed v);
   /// Gives the value an identity, if it can have one.
   void name(Typed& v);
@@ -52,6 +54,7 @@ class LoopTranslator : public LoopBuilder {
   bool is_dead_at(uint32_t pc, std::size_t local);
   /// To the block for a state, which is made if there is none yet.
   cfg::Edge edge_to(LoopState to);
+  uint32_t new_block(uint32_t level);
 
   Varied varied;
   Session session;

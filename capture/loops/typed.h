@@ -23,6 +23,7 @@ struct Typed {
     Complex,
     ComplexScalar,
     View,
+    Vector,
     Range,
     RangeIterator,
     Tuple,
@@ -41,9 +42,11 @@ struct Typed {
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched
+  std::vector<int64_t> seen;     // View: the lengths, or those of the array that it is a part of, at capture
+  int op = 0;                    // Vector: as BINARY_OP has it, or kNegative
   std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead: those of LoopObject::Kind::Tagged
   std::vector<Typed> items;  // Tuple. Slice: from, to and step. Iterator: what it goes over; none: it counts. Joint:
-                             // iterators
+                             // iterators. Vector: operands
   int object = -1;           // iterators that were there at the entry: place in LoopProgram::fetched
   std::string holds;         // List: what its items are: f, i, b, or l and what the items of these are; "": not known
 
@@ -79,6 +82,7 @@ enum BinaryKind {
   kXor,
   kBinaryKinds
 };
+inline constexpr int kNegative = -1;
 
 Typed of_int(cfg::Id id, bool natural = false);
 Typed of_bool(cfg::Id id);

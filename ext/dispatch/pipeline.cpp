@@ -306,6 +306,8 @@ bool may_compile(CodeState& state, CompileSite& place, const guards::LiveSlots& 
   return !limit;
 }
 
+constexpr int64_t kRoundsToWait = 16, kRoundsByRun = 2;
+
 bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, const FrameView& frame) {
   if (!state.compiles_loops()) return false;
   for (const uint32_t head : state.loops.element_loops()) {
@@ -314,9 +316,13 @@ bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, c
     if (state.loops.bytecode_loops().count(head) || !at_head) continue;
     if (head == site) return !is_hot_loop(state, place, site, frame);
     if (state.view()->is_loop_head(site)) continue;  // an inner loop
-    if (at_head->entries.empty() && !at_head->exhausted && at_head->failures == 0 &&
-        site <= state.view()->last_of_nest(head))
-      return true;
+    // Behind a region the bytecode does a round before it comes to a loop that is compiled.
+    int64_t hits = 0;
+    for (const auto& entry : at_head->entries) hits += entry->policy().hits();
+    const bool may_come = at_head->entries.empty()
+                              ? !at_head->exhausted && at_head->failures == 0
+                              : !at_head->is_left() && place.visits < kRoundsToWait + kRoundsByRun * hits;
+    if (may_come && site <= state.view()->last_of_nest(head)) return true;
   }
   return false;
 }

@@ -62,6 +62,12 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
 
 int64_t widen_after = 4'000'000;  // nanoseconds of runs; 0: the first run is enough
 
+/// One for all loops: none of them lets go of the GIL while it runs.
+double* scratch() {
+  alignas(64) static double memory[capture::LoopProgram::kScratchLength];
+  return memory;
+}
+
 /// Bytes of a vector, 0: there are none.
 int vector_width() {
   switch (module::target_cpu().isa) {
@@ -296,13 +302,14 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   if (most_values_ > kValuesOnStack) on_heap.reset(new int64_t[most_values_]);
   int64_t* values = on_heap ? on_heap.get() : on_stack;
   constexpr std::size_t kObjectsOnStack = 16;
-  void* objects_on_stack[kObjectsOnStack];
+  void* objects_on_stack[1 + kObjectsOnStack];
   std::vector<void*> objects_on_heap;
-  void** objects = objects_on_stack;
+  void** objects = objects_on_stack + 1;
   if (operands_.size() > kObjectsOnStack) {
-    objects_on_heap.resize(operands_.size());
-    objects = objects_on_heap.data();
+    objects_on_heap.resize(1 + operands_.size());
+    objects = objects_on_heap.data() + 1;
   }
+  objects[capture::LoopProgram::kScratch] = program_->has_scratch ? scratch() : nullptr;
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
   const bool timed = captured_ || widened_;

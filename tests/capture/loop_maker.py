@@ -111,6 +111,28 @@ class LoopMaker:
         one, other = self.pick((f"a[{cut}]", f"a[{cut}]"), (f"a[{cut}]", f"b[{cut}]"), (f"m[{self.index()}, {cut}]", f"m[{self.index()}, {cut}]"), (f"m[{cut}, 0]", f"a[{cut}]"))
         return self.pick(f"({one} @ {other})", f"np.dot({one}, {other})", f"np.dot({one}, {other})", f"len({one})")
 
+    def part(self, cut: str) -> str:
+        return self.pick(f"a[{cut}]", f"a[{cut}]", f"b[{cut}]", f"m[{self.index()}, {cut}]", f"m[{cut}, {self.index()}]", f"m[{self.index()}][{cut}]", "row")
+
+    def vector(self, cut: str, depth: int = 2) -> str:
+        """What is computed of parts of arrays, most of which have equal lengths."""
+        if depth == 0 or self.random.random() < 0.2:
+            return self.part(cut if self.random.random() < 0.9 else self.cut())
+        one, other = self.vector(cut, depth - 1), self.vector(cut, depth - 1)
+        roll = self.random.random()
+        if roll < 0.45:
+            return f"({one} {self.pick('+', '-', '*', '/')} {other})"
+        if roll < 0.8:
+            one, other = self.pick((one, self.expression(1)), (self.expression(1), one))
+            return f"({one} {self.pick('+', '-', '*', '*', '/')} {other})"
+        return self.pick(f"-{one}", f"{one} ** 2", f"{one} ** 2.0", f"({one} if {self.condition()} else {other})", one)
+
+    def store_of_vector(self) -> str:
+        cut = self.cut()
+        value = self.vector(cut) if self.random.random() < 0.85 else self.expression(1)
+        name = self.pick("row", "row", "q") if self.random.random() < 0.15 else ""
+        return f"{name or self.part(cut)} {self.pick('+=', '*=', '-=', '/=', *(('=', '=', '=') if not name else ()))} {value}"
+
     def element(self) -> str:
         return self.pick(
             f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]",
@@ -206,7 +228,9 @@ class LoopMaker:
         elif roll < 0.92 and self.indices:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
-        elif roll < 0.94:
+        elif roll < 0.935:
+            self.emit(indent, self.store_of_vector())
+        elif roll < 0.95:
             self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "h.v = s", "h.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", f"row = a[{self.cut()}]", f"q = m[{self.cut()}, {self.cut()}]", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")

@@ -69,7 +69,7 @@ def moving_average(x, a):
     out = np.empty_like(x)
     out[0] = x[0]
     for i in range(1, len(x)):
-        out[i] = a * x[i] + (1.0 - a) * np.hypot(out[i - 1], 0.0)  # with this it is not compiled as a loop
+        out[i] = a * x[i] + (1.0 - a) * np.clip(out[i - 1], 0.0, 9.0)  # with this it is not compiled as a loop
     return out
 
 

@@ -1,0 +1,198 @@
+// Whole vectors in a compiled loop: an operator on vectors waits until its result is stored, and is then done element
+// by element in a loop of its own.
+//
+// All of a result is computed before any of it is stored, because the vectors may overlap, and because no check may
+// follow a store. It is kept in memory that all compiled loops share.
+#include <algorithm>
+
+#include "capture/loops/loop_instructions.h"
+#include "capture/py/extent.h"
+
+namespace framejit::capture {
+
+using graph::DType;
+using Kind = Typed::Kind;
+using Op = cfg::Op;
+using Type = cfg::Type;
+
+namespace {
+
+/// Longer vectors are left to the regions, which do several operators at once on threads.
+constexpr int64_t kLong = 4096;
+static_assert(kLong <= LoopProgram::kScratchLength);
+
+bool is_vector(const Typed& v) {
+  return v.dtype == DType::F64 && ((v.kind == Kind::View && v.ids.size() == 3) || v.kind == Kind::Vector);
+}
+
+cfg::Id length_of(const Typed& v) { return v.ids[v.kind == Kind::View ? 1 : 0]; }
+
+bool is_long(const Typed& v) {
+  return std::any_of(v.seen.begin(), v.seen.end(), [](int64_t length) { return length > kLong; });
+}
+
+/// An operand: a vector of float64, or a number; nothing for anything else.
+std::optional<Typed> operand_of(LoopTranslator& t, const Typed& v) {
+  if (v.is_number() || (v.kind == Kind::Vector && v.op < kBinaryKinds)) return v;
+  const Typed* view = array_of(t, v);
+  if (!view || !is_vector(*view)) return std::nullopt;
+  return *view;
+}
+
+bool is_two(LoopTranslator& t, const Typed& v) {
+  if (v.kind == Kind::Int) return t.cfg.is_const(v.ids[0]) && t.cfg.at(v.ids[0]).imm == 2;
+  return v.kind == Kind::Float && v.ids[0] == t.number(2.0);
+}
+
+/// The place of an element.
+cfg::Node place(LoopTranslator& t, const Typed& view, cfg::Id at, Op op) {
+  cfg::Node n;
+  n.op = op;
+  n.mem = cfg::Mem::F64;
+  n.args[0] = view.ids[0];
+  const cfg::Id stride = view.ids[2];
+  if (t.cfg.is_const(stride) && t.cfg.at(stride).imm == sizeof(double)) {
+    n.args[1] = at;
+    n.scale = sizeof(double);
+  } else {
+    n.args[0] = t.op(Op::Add, Type::I64, n.args[0], t.op(Op::Mul, Type::I64, at, stride));
+  }
+  return n;
+}
+
+Typed element(LoopTranslator& t, const Typed& v, cfg::Id at) {
+  if (v.kind == Kind::View) {
+    cfg::Node n = place(t, v, at, Op::Load);
+    n.type = Type::F64;
+    return of_scalar(t.add(n), DType::F64);
+  }
+  if (v.kind != Kind::Vector) return v;
+  const Typed first = element(t, v.items[0], at);
+  if (v.op == kNegative) return unary(t, Opcode::UnaryNegative, first);
+  if (v.op == kPower) return binary(t, kMul, first, first);
+  return binary(t, v.op, first, element(t, v.items[1], at));
+}
+
+/// Makes a loop with `body` for each index below a length, and goes on behind it.
+template <class F>
+void for_each_index(LoopTranslator& t, cfg::Id length, F&& body) {
+  t.flush_pending();
+  const uint32_t level = t.cfg.blocks[t.block].level;
+  const auto block = [&] { return t.new_block(level + 1); };
+  const uint32_t head = block(), round = block(), behind = block();
+  t.cfg.blocks[behind].level = level;
+  t.cfg.blocks[head].begins_round = true;
+  const auto jump = [&](cfg::Id index, cfg::Id left) {
+    cfg::Block& from = t.cfg.blocks[t.block];
+    from.end = cfg::Block::End::Jump;
+    from.to[0] = {head, {index, left}};
+  };
+  jump(t.integer(0), length);
+  const cfg::Id index = t.cfg.add_param(head, Type::I64), left = t.cfg.add_param(head, Type::I64);
+  t.block = head;
+  const cfg::Id goes_on = t.op(Op::Ne, Type::I64, left, t.integer(0));
+  cfg::Block& from = t.cfg.blocks[head];
+  from.end = cfg::Block::End::Branch;
+  from.condition = goes_on;
+  from.to[0] = {round, {}};
+  from.to[1] = {behind, {}};
+  t.block = round;
+  body(index);
+  t.flush_pending();
+  jump(t.op(Op::Add, Type::I64, index, t.integer(1)), t.op(Op::Sub, Type::I64, left, t.integer(1)));
+  t.block = behind;
+}
+
+/// All elements in memory that is there until the next vector is computed.
+Typed computed(LoopTranslator& t, const Typed& v) {
+  const cfg::Id length = length_of(v);
+  t.check(t.op(Op::Le, Type::I64, length, t.integer(LoopProgram::kScratchLength)));
+  Typed out;
+  out.kind = Kind::View;
+  out.dtype = DType::F64;
+  out.ids = {t.input(Op::Object, LoopProgram::kScratch), length, t.integer(sizeof(double))};
+  t.program->has_scratch = true;
+  for_each_index(t, length, [&](cfg::Id at) {
+    const Typed made = element(t, v, at);
+    cfg::Node n = place(t, out, at, Op::Store);
+    t.flush_pending();
+    n.args[2] = made.ids[0];
+    t.add(n);
+  });
+  return out;
+}
+
+void check_same_place(LoopTranslator& t, const Typed& a, const Typed& b) {
+  for (std::size_t k = 0; k < a.ids.size(); ++k) t.check(t.op(Op::Eq, Type::I64, a.ids[k], b.ids[k]));
+}
+
+}  // namespace
+
+bool is_in_place(const Typed& v) { return v.kind == Kind::Vector && v.op >= kBinaryKinds; }
+
+std::optional<Typed> vector_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
+  if (t.recursion.is_recursion) return std::nullopt;
+  const int kind = nb % kBinaryKinds;
+  const bool in_place = nb >= kBinaryKinds;
+  const std::optional<Typed> left = operand_of(t, a), right = operand_of(t, b);
+  if (!left || !right || (!is_vector(*left) && !is_vector(*right))) return std::nullopt;
+  if (kind != kAdd && kind != kSub && kind != kMul && kind != kTrueDiv && !(kind == kPower && is_two(t, *right)))
+    return std::nullopt;
+  if (in_place && left->kind == Kind::Vector) return std::nullopt;
+  Typed made;
+  made.kind = Kind::Vector;
+  made.dtype = DType::F64;
+  made.op = kind;
+  // A number in front of a vector in place becomes another object, and the operator is none in place.
+  if (in_place && left->kind == Kind::View) {
+    require_writeable(t, *left);
+    made.op = nb;
+  }
+  made.ids = {length_of(is_vector(*left) ? *left : *right)};
+  // An axis of length 1 may be stretched by the interpreter.
+  if (is_vector(*left) && is_vector(*right))
+    t.check(t.op(Op::Eq, Type::I64, length_of(*left), length_of(*right)));
+  made.items = {*left, *right};
+  return made;
+}
+
+std::optional<Typed> vector_negative(LoopTranslator& t, const Typed& v) {
+  const std::optional<Typed> of = t.recursion.is_recursion ? std::nullopt : operand_of(t, v);
+  if (!of || !is_vector(*of)) return std::nullopt;
+  Typed made;
+  made.kind = Kind::Vector;
+  made.dtype = DType::F64;
+  made.op = kNegative;
+  made.ids = {length_of(*of)};
+  made.items = {*of};
+  return made;
+}
+
+void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
+  if (t.recursion.is_recursion || !is_vector(target) || is_long(target))
+    throw NotCompiled{"an assignment to a part of an array", true};
+  Typed from = value;
+  if (is_in_place(value)) {
+    check_same_place(t, target, value.items[0]);
+    from.op -= kBinaryKinds;
+  } else if (const std::optional<Typed> vector = operand_of(t, value)) {
+    from = *vector;
+  } else {
+    throw NotCompiled{"an assignment of another type to a part of an array", true};
+  }
+  require_writeable(t, target);
+  cfg::Id number = cfg::kNone;
+  if (is_vector(from)) {
+    t.check(t.op(Op::Eq, Type::I64, length_of(from), length_of(target)));
+    from = computed(t, from);
+  } else {
+    number = as_f64(t, from);
+  }
+  for_each_index(t, length_of(target), [&](cfg::Id at) {
+    cfg::Node n = place(t, target, at, Op::Store);
+    n.args[2] = number == cfg::kNone ? element(t, from, at).ids[0] : number;
+    t.add(n);
+  });
+}
+
+}  // namespace framejit::capture
