@@ -138,6 +138,7 @@ bool can_make(const Typed& v) {
   if (v.kind == Kind::Tuple || v.kind == Kind::Iterator || v.kind == Kind::Joint)
     return std::all_of(v.items.begin(), v.items.end(), [&](const Typed& i) { return can_make(i); });
   if (v.kind == Kind::Slice || v.kind == Kind::Vector) return false;
+  if (v.kind == Kind::View && v.slot == Typed::kTemporary) return v.whole;
   return v.kind != Kind::Object || v.slot != -1 || v.value->source || v.value->is_constant();
 }
 
@@ -194,7 +195,7 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
     case Kind::Complex: o.kind = Made::Complex; break;
     case Kind::ComplexScalar: o.kind = Made::ComplexScalar; break;
     case Kind::View:
-      o.kind = Made::View;
+      o.kind = v.slot == Typed::kTemporary ? Made::Array : Made::View;
       o.index = v.array;
       o.rank = static_cast<int>(v.ids.size() / 2);
       break;

@@ -456,8 +456,11 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args)
   if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
       code->co_argcount < static_cast<int>(args.size()))
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
-  for (const Typed& a : args)
+  for (Typed& a : args) {
     if (a.is_iterator()) throw NotCompiled{kHeldIterator};
+    if (a.kind == Kind::Vector) a = known(t, std::move(a));
+    t.name(a);
+  }
   // Recursions are inlined for as far as they go, but it takes long to predict whether that is of use.
   const auto same = std::count_if(t.state.frames.begin(), t.state.frames.end(),
                                   [code](const LoopFrame& f) { return f.view->code() == code; });

@@ -12,14 +12,11 @@ namespace framejit::capture {
 /// Whoever else holds it would not see it advance.
 inline constexpr const char* kHeldIterator = "an iterator that a variable holds";
 
-/// What may warn is done where the interpreter does it.
-inline constexpr const char* kNotStored = "a computed array that is not stored at once";
-
 // loop_entry.cpp: the state when the loop begins.
 void enter(LoopTranslator& t, LoopState& state);
 
 // loop_values.cpp: existing objects.
-/// Looks at an object: from here on its kind is guarded.
+/// Looks at an object: from here on its kind is guarded. A vector that is still to be computed becomes an array.
 Typed known(LoopTranslator& t, Typed v);
 Typed literal(LoopTranslator& t, PyObject* object);
 /// An array as a View: its address, lengths and strides; null for anything else.
@@ -79,6 +76,8 @@ std::optional<Typed> vector_binary(LoopTranslator& t, int nb, const Typed& a, co
 std::optional<Typed> vector_negative(LoopTranslator& t, const Typed& v);
 /// A result that takes the place of the operator's first operand, and is not there yet. Its last item is what held it.
 bool is_in_place(const Typed& v);
+/// The result as an array that the loop makes.
+Typed temporary(LoopTranslator& t, const Typed& v);
 /// Stores a number or a vector in a vector that is a part of an array.
 void store_vector(LoopTranslator& t, const Typed& target, const Typed& value);
 

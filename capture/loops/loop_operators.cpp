@@ -498,6 +498,7 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
     seen.push_back(array.seen[k]);
   }
   if (!lengths.empty()) {
+    t.cuts_arrays = true;
     place.view.seen = std::move(seen);
     place.view.kind = Kind::View;
     place.view.dtype = array.dtype;
@@ -565,7 +566,7 @@ void append(LoopTranslator& t, const Typed& list, const Typed& item) {
 }
 
 void require_writeable(LoopTranslator& t, const Typed& view) {
-  if (view.slot == LoopTranslator::kImagined) return;
+  if (view.slot == Typed::kImagined || view.slot == Typed::kTemporary) return;
   const auto input = static_cast<std::size_t>(view.slot);
   const graph::ValueId param = t.session.graph().params()[input];
   const std::optional<Extent> extent = extent_of(t.objects.arrays[input]);
@@ -595,7 +596,7 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
   // What waits to be computed would see what is stored now.
   for (const LoopFrame& f : t.state.frames)
     if (std::any_of(f.stack.begin(), f.stack.end(), [](const Typed& v) { return v.kind == Kind::Vector; }))
-      throw NotCompiled{kNotStored, true};
+      throw NotCompiled{"a computed array that is not stored at once", true};
   const bool is_complex = array.dtype == DType::C128;
   if (value.is_complex() && !is_complex)
     throw NotCompiled{"an assignment of a complex number to an item of a real array"};

@@ -31,6 +31,7 @@ struct LoopObject {
     Complex,        // real part, imaginary part
     ComplexScalar,  // of NumPy
     View,           // of array `index` of LoopProgram::fetched: address, then lengths, then strides
+    Array,          // a new one of `dtype`, in C order, with these elements: address, then lengths
     Range,          // start, stop, step
     RangeIterator,  // next, how many are left, step
     Advanced,       // an iterator over a range, object `index` of LoopProgram::fetched: next, how many are left
@@ -74,8 +75,12 @@ struct LoopExit {
 };
 
 struct LoopProgram {
-  /// What the graph has as object `kScratch`: memory for so many float64, whose contents nobody relies on.
-  static constexpr int64_t kScratch = -1, kScratchLength = 1 << 14;
+  /// What the graph has as object `kScratch`: memory for vectors of float64. At first there is room for arrays that the
+  /// loop makes, twice for each, so that one can be computed while the one before is still needed. Behind it there is
+  /// room for one result that is to be stored in an array. The memory is aligned to the size of the first part.
+  static constexpr int64_t kScratch = -1;
+  static constexpr int64_t kTemporaries = 8, kTemporaryLength = 1 << 10, kResultLength = 1 << 14;
+  static constexpr int64_t kResultAt = 2 * kTemporaries * kTemporaryLength;
 
   cfg::Cfg cfg;
   std::vector<LoopExit> exits;       // of the same numbers as those of the graph

@@ -146,7 +146,7 @@ Typed of_value(LoopTranslator& t, Value* v) {
 
 /// Looks at an object: from here on its kind is guarded.
 Typed known(LoopTranslator& t, Typed v) {
-  if (v.kind == Kind::Vector) throw NotCompiled{kNotStored, true};
+  if (v.kind == Kind::Vector) return temporary(t, v);
   if (v.kind != Kind::Object) return v;
   Value* value = look(t.executor, v.value);
   if (const auto at = t.objects.known.find(value); at != t.objects.known.end()) {

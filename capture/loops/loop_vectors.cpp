@@ -4,6 +4,8 @@
 // All of a result is computed before any of it is stored, because the vectors may overlap, and because no check may
 // follow a store. It is kept in memory that all compiled loops share.
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "capture/loops/loop_instructions.h"
 #include "capture/py/extent.h"
@@ -19,7 +21,7 @@ namespace {
 
 /// Longer vectors are left to the regions, which do several operators at once on threads.
 constexpr int64_t kLong = 4096;
-static_assert(kLong <= LoopProgram::kScratchLength);
+static_assert(kLong <= LoopProgram::kResultLength);
 
 bool is_vector(const Typed& v) {
   return v.dtype == DType::F64 && ((v.kind == Kind::View && v.ids.size() == 3) || v.kind == Kind::Vector);
@@ -42,6 +44,14 @@ std::optional<Typed> operand_of(LoopTranslator& t, const Typed& v) {
 bool is_two(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::Int) return t.cfg.is_const(v.ids[0]) && t.cfg.at(v.ids[0]).imm == 2;
   return v.kind == Kind::Float && v.ids[0] == t.number(2.0);
+}
+
+/// An address in the memory for vectors.
+cfg::Id scratch(LoopTranslator& t, int64_t elements) {
+  t.program->has_scratch = true;
+  const cfg::Id memory = t.input(Op::Object, LoopProgram::kScratch);
+  if (elements == 0) return memory;
+  return t.op(Op::Add, Type::I64, memory, t.integer(elements * static_cast<int64_t>(sizeof(double))));
 }
 
 /// The place of an element.
@@ -103,15 +113,15 @@ void for_each_index(LoopTranslator& t, cfg::Id length, F&& body) {
   t.block = behind;
 }
 
-/// All elements in memory that is there until the next vector is computed.
-Typed computed(LoopTranslator& t, const Typed& v) {
+/// All elements, at an address where there is room for so many.
+Typed computed(LoopTranslator& t, const Typed& v, cfg::Id address, int64_t room) {
   const cfg::Id length = length_of(v);
-  t.check(t.op(Op::Le, Type::I64, length, t.integer(LoopProgram::kScratchLength)));
+  t.check(t.op(Op::Le, Type::I64, length, t.integer(room)));
   Typed out;
   out.kind = Kind::View;
   out.dtype = DType::F64;
-  out.ids = {t.input(Op::Object, LoopProgram::kScratch), length, t.integer(sizeof(double))};
-  t.program->has_scratch = true;
+  out.ids = {address, length, t.integer(sizeof(double))};
+  out.seen = v.seen;
   for_each_index(t, length, [&](cfg::Id at) {
     const Typed made = element(t, v, at);
     cfg::Node n = place(t, out, at, Op::Store);
@@ -149,9 +159,10 @@ std::optional<Typed> vector_binary(LoopTranslator& t, int nb, const Typed& a, co
     made.op = nb;
   }
   made.ids = {length_of(is_vector(*left) ? *left : *right)};
+  made.seen = (is_vector(*left) ? *left : *right).seen;
+  t.makes_vectors = true;
   // An axis of length 1 may be stretched by the interpreter.
-  if (is_vector(*left) && is_vector(*right))
-    t.check(t.op(Op::Eq, Type::I64, length_of(*left), length_of(*right)));
+  if (is_vector(*left) && is_vector(*right)) t.check(t.op(Op::Eq, Type::I64, length_of(*left), length_of(*right)));
   made.items = {*left, *right};
   return made;
 }
@@ -164,8 +175,64 @@ std::optional<Typed> vector_negative(LoopTranslator& t, const Typed& v) {
   made.dtype = DType::F64;
   made.op = kNegative;
   made.ids = {length_of(*of)};
+  made.seen = of->seen;
   made.items = {*of};
   return made;
+}
+
+namespace {
+
+/// Calls f for each temporary that is in use, now or where the interpreter would go on.
+template <class F>
+void for_each_temporary(LoopTranslator& t, F&& f) {
+  const std::function<void(const Typed&)> look = [&](const Typed& v) {
+    if (v.kind == Kind::View && v.slot == Typed::kTemporary) f(v);
+    for (const Typed& part : v.items) look(part);
+  };
+  const auto look_at = [&](const std::vector<Typed>& all) { std::for_each(all.begin(), all.end(), look); };
+  for (const LoopFrame& frame : t.state.frames) {
+    look_at(frame.locals);
+    look_at(frame.stack);
+  }
+  look_at(t.in_hand);
+  if (!t.state.checkpoint) return;
+  look_at(t.state.checkpoint->locals);
+  look_at(t.state.checkpoint->stack);
+}
+
+}  // namespace
+
+Typed temporary(LoopTranslator& t, const Typed& v) {
+  if (is_in_place(v)) throw NotCompiled{"an array that changes in an expression", true};
+  if (std::any_of(v.seen.begin(), v.seen.end(), [](int64_t n) { return n > LoopProgram::kTemporaryLength; }))
+    throw NotCompiled{"a new array", true};
+  // Of each number, one place is free if no more than one array has its other place.
+  std::array<std::vector<cfg::Id>, LoopProgram::kTemporaries> used;  // addresses; kNone: somewhere
+  const auto note = [&](const Typed& array) {
+    std::vector<cfg::Id>& at = used[array.array];
+    const cfg::Id address = array.whole ? array.ids[0] : cfg::kNone;
+    if (std::find(at.begin(), at.end(), address) == at.end()) at.push_back(address);
+  };
+  for_each_temporary(t, note);
+  // An instruction has one number as far as that can be, so that the next round has the same variables.
+  const auto usual =
+      t.objects.temporaries.emplace(std::pair(t.frame().view.get(), t.frame().pc), t.objects.temporaries.size());
+  std::size_t number = usual.first->second % used.size(), tried = 0;
+  const auto is_free = [](const std::vector<cfg::Id>& at) {
+    return at.empty() || (at.size() == 1 && at[0] != cfg::kNone);
+  };
+  for (; tried < used.size() && !is_free(used[number]); ++tried) number = (number + 1) % used.size();
+  if (tried == used.size()) throw NotCompiled{"a new array beside many others", true};
+  constexpr int64_t kOther = LoopProgram::kResultAt / 2 * sizeof(double);
+  const cfg::Id address = used[number].empty()
+                              ? scratch(t, static_cast<int64_t>(number) * LoopProgram::kTemporaryLength)
+                              : t.op(Op::Xor, Type::I64, used[number][0], t.integer(kOther));
+  Typed out = computed(t, v, address, LoopProgram::kTemporaryLength);
+  out.slot = Typed::kTemporary;
+  out.array = static_cast<uint32_t>(number);
+  out.whole = true;
+  t.in_hand.push_back(out);
+  return out;
 }
 
 void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
@@ -184,7 +251,7 @@ void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
   cfg::Id number = cfg::kNone;
   if (is_vector(from)) {
     t.check(t.op(Op::Eq, Type::I64, length_of(from), length_of(target)));
-    from = computed(t, from);
+    from = computed(t, from, scratch(t, LoopProgram::kResultAt), LoopProgram::kResultLength);
   } else {
     number = as_f64(t, from);
   }

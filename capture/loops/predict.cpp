@@ -15,7 +15,9 @@ using Kind = Typed::Kind;
 
 namespace {
 
-constexpr int64_t kFewRounds = 8;  // that are unrolled all the same, where none of them has a loop in it
+// Rounds that are unrolled all the same, if none of them has a loop in it, and if they all work on the same whole
+// arrays, so that they become one kernel.
+constexpr int64_t kFewRounds = 8, kFewOfWhole = 128;
 
 bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
   for (uint32_t i = head + 1; i < last; ++i)
@@ -99,7 +101,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
       if (v->wrap() != Wrap::NdArray || rank == 0) break;
       made.kind = Kind::View;
       made.dtype = dtype;
-      made.slot = kImagined;
+      made.slot = Typed::kImagined;
       for (int k = 0; k < 2 * rank + 1; ++k) made.ids.push_back(unknown(cfg::Type::I64));
       for (const graph::Dim& d : imagined_graph->type(v->id()).shape)
         made.seen.push_back(imagined_graph->shapes().hint(d));
@@ -179,12 +181,14 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
   if (answer == kUnasked) {
     answer = kNo;
     const uint32_t last = view.last_of_nest(frame.pc);
+    int64_t rounds = -1;
     if (view.instrs()[frame.pc].op == Opcode::ForIter && !frame.stack.empty()) {
       const Value* iterator = resolved(frame.stack[frame.stack.size() - py::kIteratorSlots]);
-      const int64_t rounds = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range
-                                 ? rounds_left(iterator)
-                                 : -1;
-      if (rounds >= 0 && rounds <= kFewRounds && !has_inner_loop(view, frame.pc, last)) return false;
+      rounds = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range
+                   ? rounds_left(iterator)
+                   : -1;
+      if (has_inner_loop(view, frame.pc, last)) rounds = -1;
+      if (rounds >= 0 && rounds <= kFewRounds) return false;
     }
     const graph::Graph& graph = x.session().graph();
     const RefusedLoops::Key key(view.code(), frame.pc, refused ? type_hash(frame, graph) : 0);
@@ -198,9 +202,11 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
       request.frontends = x.session().frontends();
       request.options = x.options();
       LoopTranslator translator(request);
-      if (translator.would_compile(frame, graph)) answer = kYes;
+      const bool compiles = translator.would_compile(frame, graph);
+      const bool is_of_whole = translator.makes_vectors && !translator.cuts_arrays;
+      if (compiles && !(is_of_whole && rounds >= 0 && rounds <= kFewOfWhole)) answer = kYes;
       refusal = {translator.reason(), translator.array_work()};
-      if (answer == kNo && refused) refused->all.emplace(key, refusal);
+      if (!compiles && refused) refused->all.emplace(key, refusal);
     }
     if (answer == kYes) return true;
     reasons_[{&view, frame.pc}] = refusal.why;

@@ -88,8 +88,8 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       number(static_cast<int>(v.dtype));
       break;
     case Kind::View:
-      number(v.array);
-      number(static_cast<int64_t>(v.ids.size()));
+      number(v.slot == Typed::kTemporary ? -1 - static_cast<int64_t>(v.array) : v.array);
+      number(static_cast<int64_t>(v.ids.size()) * 2 + v.whole);
       break;
     case Kind::Vector:
       number(v.op);
@@ -359,6 +359,7 @@ void LoopTranslator::translate(Given given) {
 Typed LoopTranslator::pop() {
   Typed v = std::move(frame().stack.back());
   frame().stack.pop_back();
+  if (v.kind == Kind::View || v.kind == Kind::Vector || v.kind == Kind::Tuple) in_hand.push_back(v);
   return v;
 }
 
@@ -381,6 +382,7 @@ void LoopTranslator::name(Typed& v) {
 }
 
 void LoopTranslator::step(const Instr& i) {
+  in_hand.clear();
   LoopFrame& f = frame();
   const auto next = [&] { frame().pc = frame().view->behind(frame().pc); };
   const auto target = static_cast<uint32_t>(i.arg);
@@ -397,7 +399,7 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::PopTop: {
       const Typed v = pop();
-      if (v.kind == Kind::Vector) throw NotCompiled{kNotStored, true};
+      if (v.kind == Kind::Vector) known(*this, v);  // it may warn
       next();
       return give_back(*this, v);
     }
@@ -407,7 +409,15 @@ void LoopTranslator::step(const Instr& i) {
       next();
       return give_back(*this, v);
     }
-    case Opcode::Copy: push(f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]); return next();
+    case Opcode::Copy: {
+      Typed& v = f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)];
+      if (v.kind == Kind::Vector) {
+        v = known(*this, v);
+        name(v);
+      }
+      push(v);
+      return next();
+    }
     case Opcode::Swap:
       std::swap(f.stack.back(), f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]);
       return next();
@@ -425,7 +435,10 @@ void LoopTranslator::step(const Instr& i) {
       Typed v = pop();
       if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
       if (v.is_iterator()) throw NotCompiled{kHeldIterator};
-      if (v.kind == Kind::Vector && !is_in_place(v)) throw NotCompiled{kNotStored, true};
+      if (v.kind == Kind::Vector && !is_in_place(v)) {
+        v = known(*this, std::move(v));
+        name(v);
+      }
       if (state.frames.size() == 1) stored[static_cast<std::size_t>(i.arg)] = true;
       const bool stores = v.kind == Kind::Vector;
       if (stores) {
@@ -542,11 +555,11 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::BuildTuple: {
       Typed tuple;
       tuple.kind = Kind::Tuple;
-      tuple.items.assign(std::make_move_iterator(f.stack.end() - i.arg), std::make_move_iterator(f.stack.end()));
-      f.stack.resize(f.stack.size() - static_cast<std::size_t>(i.arg));
-      for (const Typed& item : tuple.items) {
+      tuple.items.resize(static_cast<std::size_t>(i.arg));
+      for (std::size_t k = tuple.items.size(); k-- > 0;) tuple.items[k] = pop();
+      for (Typed& item : tuple.items) {
         if (item.is_iterator()) throw NotCompiled{kHeldIterator};
-        if (item.kind == Kind::Vector) throw NotCompiled{kNotStored, true};
+        if (item.kind == Kind::Vector) item = known(*this, std::move(item));
       }
       push(std::move(tuple));
       return next();

@@ -68,6 +68,7 @@ class LoopTranslator : public LoopBuilder {
     std::vector<bool> written;                      // by graph param
     std::map<std::size_t, PyObject*> arrays;        // by graph param: alive during capture
     std::map<PyObject*, int> iterators;             // of the entry, with their places in LoopProgram::fetched
+    std::map<std::pair<const CodeView*, uint32_t>, std::size_t> temporaries;  // by instruction: the usual number
   };
   Objects objects;
   /// Attributes of instances that are read or stored at any place.
@@ -75,9 +76,10 @@ class LoopTranslator : public LoopBuilder {
     std::vector<std::pair<Value*, std::string>> read, stored;
   };
   AttributeUses attributes;
-  std::vector<cfg::Id> entry_checks;  // what the loop relies upon of the entry's values
+  std::vector<cfg::Id> entry_checks;                // what the loop relies upon of the entry's values
+  bool makes_vectors = false, cuts_arrays = false;  // operators on vectors, and parts of arrays, were met
+  std::vector<Typed> in_hand;  // what the instruction has taken from the stack, as far as it is of arrays
   int64_t origins = 0;
-  static constexpr int kImagined = 1 << 20;  // `slot` of an array that is known by its type only
   struct OfRecursion {
     bool is_recursion = false, recurses = false;
     Typed::Kind result = Typed::Kind::Unbound;

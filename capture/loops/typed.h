@@ -33,6 +33,8 @@ struct Typed {
     Joint,
     Dead
   };
+  static constexpr int kImagined = 1 << 20;         // `slot` of an array that is known by its type only
+  static constexpr int kTemporary = kImagined + 1;  // and of one that the loop has made
   Kind kind = Kind::Unbound;
   Value* value = nullptr;        // Object: what it is
   int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
@@ -41,8 +43,9 @@ struct Typed {
   int64_t origin = 0;            // of what has an identity: equal for what is one object; 0: not known yet
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
-  uint32_t array = 0;            // View: place in LoopProgram::fetched
-  std::vector<int64_t> seen;     // View: the lengths, or those of the array that it is a part of, at capture
+  uint32_t array = 0;            // View: place in LoopProgram::fetched, or number of the temporary
+  bool whole = false;            // View: a temporary, not a part of one
+  std::vector<int64_t> seen;     // View, Vector: the lengths, or those of the array that it is a part of, at capture
   int op = 0;                    // Vector: as BINARY_OP has it, or kNegative
   std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead: those of LoopObject::Kind::Tagged
   std::vector<Typed> items;  // Tuple. Slice: from, to and step. Iterator: what it goes over; none: it counts. Joint:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -62,9 +63,12 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
 
 int64_t widen_after = 4'000'000;  // nanoseconds of runs; 0: the first run is enough
 
-/// One for all loops: none of them lets go of the GIL while it runs.
-double* scratch() {
-  alignas(64) static double memory[capture::LoopProgram::kScratchLength];
+/// One for all loops: none of them lets go of the GIL while it runs. Null: there is no memory.
+void* scratch() {
+  using Program = capture::LoopProgram;
+  static_assert(Program::kResultLength % Program::kResultAt == 0);
+  static void* const memory = std::aligned_alloc(Program::kResultAt * sizeof(double),
+                                                 (Program::kResultAt + Program::kResultLength) * sizeof(double));
   return memory;
 }
 
@@ -130,6 +134,7 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
                                                                         const Options& options) {
   auto loop = std::make_unique<CompiledLoop>();
   cfg::Cfg& graph = program->cfg;
+  if (program->has_scratch && !scratch()) return Unexpected<std::string>("no memory for vectors");
   const int width = vector_width();
   if (!options.widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
   const int64_t start = now_ns();
@@ -228,6 +233,17 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
                                             PyArray_FLAGS(arrays::as_ndarray(base)) & NPY_ARRAY_WRITEABLE, nullptr));
       if (!view || PyArray_SetBaseObject(arrays::as_ndarray(view.get()), Py_NewRef(base)) < 0) return {};
       return view;
+    }
+    case Kind::Array: {
+      npy_intp dims[kMostRank];
+      std::copy(v + 1, v + 1 + o.rank, dims);
+      PyArray_Descr* descr = descr_of(o.dtype);
+      Py_INCREF(descr);
+      Ref<> array = Ref<>::steal(PyArray_SimpleNewFromDescr(o.rank, dims, descr));
+      if (array)
+        std::memcpy(PyArray_DATA(arrays::as_ndarray(array.get())), reinterpret_cast<void*>(v[0]),
+                    static_cast<std::size_t>(PyArray_NBYTES(arrays::as_ndarray(array.get()))));
+      return array;
     }
     case Kind::Range: return range_of(v[0], v[1], v[2]);
     case Kind::RangeIterator: {
@@ -346,6 +362,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     const LoopObject& o = exit.objects[i];
     if (o.kind == LoopObject::Kind::View) held.push_back(Ref<>::share(fetched(o.index, m)));
     if (o.kind == LoopObject::Kind::Fetch || o.kind == LoopObject::Kind::Pointer ||
+        o.kind == LoopObject::Kind::Array ||  // its memory is any loop's from then on
         (o.kind == LoopObject::Kind::Tagged && values[o.value] == capture::LoopTag::kPointer))
       made[i] = new_object(exit, static_cast<uint32_t>(i), values, m, made);
   }

@@ -109,10 +109,14 @@ class LoopMaker:
         """A number that is made of parts of arrays; most of them have equal lengths."""
         cut = self.cut()
         one, other = self.pick((f"a[{cut}]", f"a[{cut}]"), (f"a[{cut}]", f"b[{cut}]"), (f"m[{self.index()}, {cut}]", f"m[{self.index()}, {cut}]"), (f"m[{cut}, 0]", f"a[{cut}]"))
+        if self.random.random() < 0.4:
+            one, other = self.vector(cut), self.vector(cut)
+            if self.random.random() < 0.3:
+                return f"{one}[{self.index()}]"
         return self.pick(f"({one} @ {other})", f"np.dot({one}, {other})", f"np.dot({one}, {other})", f"len({one})")
 
     def part(self, cut: str) -> str:
-        return self.pick(f"a[{cut}]", f"a[{cut}]", f"b[{cut}]", f"m[{self.index()}, {cut}]", f"m[{cut}, {self.index()}]", f"m[{self.index()}][{cut}]", "row")
+        return self.pick(f"a[{cut}]", f"a[{cut}]", f"b[{cut}]", f"m[{self.index()}, {cut}]", f"m[{cut}, {self.index()}]", f"m[{self.index()}][{cut}]", "row", self.pick("row", "p", "q"))
 
     def vector(self, cut: str, depth: int = 2) -> str:
         """What is computed of parts of arrays, most of which have equal lengths."""
@@ -130,8 +134,9 @@ class LoopMaker:
     def store_of_vector(self) -> str:
         cut = self.cut()
         value = self.vector(cut) if self.random.random() < 0.85 else self.expression(1)
-        name = self.pick("row", "row", "q") if self.random.random() < 0.15 else ""
-        return f"{name or self.part(cut)} {self.pick('+=', '*=', '-=', '/=', *(('=', '=', '=') if not name else ()))} {value}"
+        if self.random.random() < 0.35:
+            return f"{self.pick('row', 'row', 'q', 'p')} {self.pick('=', '=', '=', '+=', '*=', '-=')} {value}"
+        return f"{self.part(cut)} {self.pick('+=', '*=', '-=', '/=', '=', '=', '=')} {value}"
 
     def element(self) -> str:
         return self.pick(
