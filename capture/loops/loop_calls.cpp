@@ -25,7 +25,6 @@ bool is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args);
 void choose(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args);
 Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args);
 Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args);
-std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args);
 void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args);
 Typed iterator_over(LoopTranslator& t, const Typed& v);
 void store(LoopTranslator& t, cfg::Id object, int offset, cfg::Id value);
@@ -144,6 +143,12 @@ void do_call(LoopTranslator& t, const Instr& i) {
     t.frame().pc = t.frame().view->behind(t.frame().pc);
     return;
   }
+  if (first.kind == Kind::Object && second.kind == Kind::View) {
+    const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;
+    t.push(call_vector_method(t, name, second, args));
+    t.frame().pc = t.frame().view->behind(t.frame().pc);
+    return;
+  }
   if (first.kind == Kind::Object && second.kind != Kind::Null) {
     Value* method = look(t.executor, first.value);
     if (method->kind != ValueKind::Function) throw NotCompiled{"a call of a method"};
@@ -154,6 +159,14 @@ void do_call(LoopTranslator& t, const Instr& i) {
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = look(t.executor, callable.value);
   t.frame().pc = t.frame().view->behind(t.frame().pc);
+  if (f->object && (f->is_constant() || (f->kind == ValueKind::Object && f->source))) {
+    std::vector<Typed> operands;
+    for (const Typed& a : args) operands.push_back(a.kind == Kind::Vector ? a : known(t, a));
+    if (std::optional<Typed> made = call_of_vectors(t, f->object.get(), operands)) {
+      if (!f->is_constant()) guard(t.executor, GuardKind::Identity, f->source, f->object.get());
+      return t.push(std::move(*made));
+    }
+  }
   if (f->kind == ValueKind::Object)
     if (Value* function = unwrapped(t.executor, f)) f = function;
   if (f->kind == ValueKind::Function && is_itself(t, f, args)) return t.push(call_itself(t, f, args));
@@ -382,7 +395,8 @@ std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, con
   return of_scalar(made, DType::F64);
 }
 
-/// The variables of the module numpy, borrowed, or null.
+}  // namespace
+
 PyObject* numpy_variables() {
   static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
   const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
@@ -390,8 +404,8 @@ PyObject* numpy_variables() {
   return PyModule_GetDict(numpy.get());
 }
 
-/// NumPy's functions of one or two float64, and of two vectors, by the name that the module numpy has them under.
-std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args) {
+/// Of float64, by the name that the module numpy has them under.
+std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
   if (args.empty() || args.size() > 2) return std::nullopt;
   PyObject* variables = numpy_variables();
   const auto is = [&](const char* name) { return variables && PyDict_GetItemString(variables, name) == callable; };
@@ -430,8 +444,6 @@ std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, std::vect
   }
   return call_scalar_loop(t, callable, args);
 }
-
-}  // namespace
 
 void guard_code(LoopTranslator& t, Value* function) {
   auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
@@ -524,6 +536,20 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name) {
       for (std::size_t k = 0; k < rank; ++k) shape.items.push_back(of_int(array->ids[1 + k], true));
       return shape;
     }
+    if (text == "size") {
+      cfg::Id size = t.integer(1);
+      for (std::size_t k = 0; k < rank; ++k) size = t.op(Op::Mul, Type::I64, size, array->ids[1 + k]);
+      return of_int(size, true);
+    }
+    if (text == "T" && rank > 0) {
+      Typed turned = *array;
+      std::reverse(turned.ids.begin() + 1, turned.ids.begin() + 1 + static_cast<std::ptrdiff_t>(rank));
+      std::reverse(turned.ids.begin() + 1 + static_cast<std::ptrdiff_t>(rank), turned.ids.end());
+      std::reverse(turned.seen.begin(), turned.seen.end());
+      turned.origin = 0;
+      turned.whole = false;
+      return turned;
+    }
     throw NotCompiled{"the attribute " + text + " of an array", true};
   }
   if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
@@ -551,6 +577,19 @@ bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
       t.push(of);
       return true;
     }
+  if (const Typed* array = is_vector_method(name) ? array_of(t, of) : nullptr) {
+    PyObject* variables = numpy_variables();
+    PyObject* type = variables ? PyDict_GetItemString(variables, "ndarray") : nullptr;
+    if (!type) return false;
+    const Typed vector = *array;
+    t.pop();
+    Typed method;
+    method.kind = Kind::Object;
+    method.value = t.session.values().constant(type_attr(reinterpret_cast<PyTypeObject*>(type), name));
+    t.push(std::move(method));
+    t.push(vector);
+    return true;
+  }
   if (of.kind == Kind::Object && of.value->kind == ValueKind::Object && !stored_attribute(t, of, name)) {
     Value* self = nullptr;
     const Captured<Value*> found = get_attr(t.executor, of.value, name, &self);

@@ -61,10 +61,11 @@ void append(LoopTranslator& t, const Typed& list, const Typed& item);
 void require_writeable(LoopTranslator& t, const Typed& view);
 
 // loop_views.cpp: parts of arrays, and what is computed of them.
-/// The part of an axis that a slice chooses, as the index of its first element and how many there are; nothing if the
-/// key is no slice.
+/// The part of an axis that a slice chooses, as the index of its first element, how many there are, and the step from
+/// one to the next; nothing if the key is no slice. `is_known`: one of its ends is a constant, or one of the axis.
 struct Cut {
-  cfg::Id first, count;
+  cfg::Id first, count, step;
+  bool is_known = true, down = false;
 };
 std::optional<Cut> cut_of(LoopTranslator& t, const Typed& key, cfg::Id length);
 /// np.dot (`by_dot`) or @ of two vectors of float64; nothing for anything else.
@@ -81,7 +82,26 @@ Typed temporary(LoopTranslator& t, const Typed& v);
 /// Stores a number or a vector in a vector that is a part of an array.
 void store_vector(LoopTranslator& t, const Typed& target, const Typed& value);
 
+cfg::Id length_of(const Typed& v);
+/// A vector of float64, or nothing.
+std::optional<Typed> as_vector(LoopTranslator& t, const Typed& v);
+/// With this operator and these operands, which has as many elements as `like`.
+Typed vector_like(const Typed& like, int op, std::vector<Typed> operands);
+
+// loop_vector_calls.cpp: functions of vectors of float64.
+/// A function of NumPy's, or abs; nothing for anything else.
+std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args);
+/// Has an array such a method?
+bool is_vector_method(PyObject* name);
+Typed call_vector_method(LoopTranslator& t, const std::string& name, const Typed& v, const std::vector<Typed>& args);
+/// The elements at the indices that an array holds; nothing for any other key.
+std::optional<Typed> gathered(LoopTranslator& t, const Typed& array, const Typed& key);
+
 // loop_calls.cpp
+/// The variables of the module numpy, borrowed, or null.
+PyObject* numpy_variables();
+/// NumPy's functions of one or two numbers, and of two vectors; nothing for anything else.
+std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args);
 void do_call(LoopTranslator& t, const Instr& i);
 void guard_code(LoopTranslator& t, Value* function);
 void do_return(LoopTranslator& t, Typed v);

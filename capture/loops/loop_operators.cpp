@@ -196,7 +196,9 @@ Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kBinaryKinds;
   if (a.is_complex() || b.is_complex()) return complex_binary(t, op_kind, a, b);
   if (!a.is_number() || !b.is_number()) {
-    std::optional<Typed> made = nb == kMatmul ? dot_product(t, a, b, false) : vector_binary(t, nb, a, b);
+    std::optional<Typed> made;
+    if (nb == kMatmul) made = dot_product(t, known(t, a), known(t, b), false);
+    else made = vector_binary(t, nb, a, b);
     if (made) return *made;
     throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
   }
@@ -483,8 +485,9 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
     const cfg::Id at = cut ? cut->first : index(t, part, array.ids[1 + k]);
     if (cut) {
       lengths.push_back(cut->count);
-      strides.push_back(stride);
-      seen.push_back(array.seen[k]);
+      strides.push_back(cut->step == t.integer(1) ? stride : t.op(Op::Mul, Type::I64, stride, cut->step));
+      place.view.turned = place.view.turned || cut->down;
+      seen.push_back(cut->is_known ? array.seen[k] : 0);  // a short part, as far as can be told
     } else if (lengths.empty() && k + 1 == rank && t.cfg.is_const(stride) && t.cfg.at(stride).imm == size &&
                size <= 8 && count == rank) {
       place.at = at;
@@ -526,6 +529,7 @@ Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
   const Typed* found = array_of(t, container);
   if (!found) throw NotCompiled{"a subscript of what is no array"};
   const Typed array = *found;
+  if (std::optional<Typed> made = gathered(t, array, key)) return *made;
   Place place = place_of(t, array, key);
   if (place.view.kind == Kind::View) return place.view;
   if (array.dtype == DType::C128) {

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "capture/loops/loop_instructions.h"
-#include "capture/py/extent.h"
+#include "graph/support/check.h"
 
 namespace framejit::capture {
 
@@ -27,19 +27,12 @@ bool is_vector(const Typed& v) {
   return v.dtype == DType::F64 && ((v.kind == Kind::View && v.ids.size() == 3) || v.kind == Kind::Vector);
 }
 
-cfg::Id length_of(const Typed& v) { return v.ids[v.kind == Kind::View ? 1 : 0]; }
-
 bool is_long(const Typed& v) {
   return std::any_of(v.seen.begin(), v.seen.end(), [](int64_t length) { return length > kLong; });
 }
 
 /// An operand: a vector of float64, or a number; nothing for anything else.
-std::optional<Typed> operand_of(LoopTranslator& t, const Typed& v) {
-  if (v.is_number() || (v.kind == Kind::Vector && v.op < kBinaryKinds)) return v;
-  const Typed* view = array_of(t, v);
-  if (!view || !is_vector(*view)) return std::nullopt;
-  return *view;
-}
+std::optional<Typed> operand_of(LoopTranslator& t, const Typed& v) { return v.is_number() ? v : as_vector(t, v); }
 
 bool is_two(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::Int) return t.cfg.is_const(v.ids[0]) && t.cfg.at(v.ids[0]).imm == 2;
@@ -77,10 +70,22 @@ Typed element(LoopTranslator& t, const Typed& v, cfg::Id at) {
     return of_scalar(t.add(n), DType::F64);
   }
   if (v.kind != Kind::Vector) return v;
+  if (v.op == kFill) return of_scalar(as_f64(t, v.items[0]), DType::F64);
+  if (v.op == kGather) return get_item(t, v.items[0], get_item(t, v.items[1], of_int(at, true)));
   const Typed first = element(t, v.items[0], at);
-  if (v.op == kNegative) return unary(t, Opcode::UnaryNegative, first);
-  if (v.op == kPower) return binary(t, kMul, first, first);
-  return binary(t, v.op, first, element(t, v.items[1], at));
+  switch (v.op) {
+    case kSame: return first;
+    case kNegative: return unary(t, Opcode::UnaryNegative, first);
+    case kPower: return binary(t, kMul, first, first);
+    case kApply: {
+      std::vector<Typed> operands{first};
+      for (std::size_t k = 1; k + 1 < v.items.size(); ++k) operands.push_back(element(t, v.items[k], at));
+      const std::optional<Typed> made = call_numpy(t, v.items.back().value->object.get(), operands);
+      FRAMEJIT_CHECK(made, "a function of vectors that is none of numbers");
+      return *made;
+    }
+    default: return binary(t, v.op, first, element(t, v.items[1], at));
+  }
 }
 
 /// Makes a loop with `body` for each index below a length, and goes on behind it.
@@ -136,12 +141,52 @@ void check_same_place(LoopTranslator& t, const Typed& a, const Typed& b) {
   for (std::size_t k = 0; k < a.ids.size(); ++k) t.check(t.op(Op::Eq, Type::I64, a.ids[k], b.ids[k]));
 }
 
+/// The first byte of a vector and the one behind the last.
+std::pair<cfg::Id, cfg::Id> span_of(LoopTranslator& t, const Typed& v) {
+  const cfg::Id first = v.ids[0], stride = v.ids[2], one = t.integer(1);
+  const cfg::Id last =
+      t.op(Op::Add, Type::I64, first, t.op(Op::Mul, Type::I64, t.op(Op::Sub, Type::I64, v.ids[1], one), stride));
+  const cfg::Id down = t.op(Op::Lt, Type::I64, stride, t.integer(0));
+  return {t.op(Op::Select, Type::I64, down, last, first),
+          t.op(Op::Add, Type::I64, t.op(Op::Select, Type::I64, down, first, last), t.integer(sizeof(double)))};
+}
+
+/// NumPy copies one element after the other, also if the arrays overlap. With equal strides it takes care that this is
+/// as if the source had been copied before.
+void check_copied_as_a_whole(LoopTranslator& t, const Typed& target, const Typed& source) {
+  const cfg::Id a = target.ids[2], b = source.ids[2];
+  if (a == b) return;
+  const auto [low, high] = span_of(t, target);
+  const auto [first, behind] = span_of(t, source);
+  cfg::Id apart = t.op(Op::Or, Type::I64, t.op(Op::Le, Type::I64, high, first), t.op(Op::Le, Type::I64, behind, low));
+  t.check(t.op(Op::Or, Type::I64, apart, t.op(Op::Eq, Type::I64, a, b)));
+}
+
 }  // namespace
 
 bool is_in_place(const Typed& v) { return v.kind == Kind::Vector && v.op >= kBinaryKinds; }
 
-std::optional<Typed> vector_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
+cfg::Id length_of(const Typed& v) { return v.ids[v.kind == Kind::View ? 1 : 0]; }
+
+std::optional<Typed> as_vector(LoopTranslator& t, const Typed& v) {
   if (t.recursion.is_recursion) return std::nullopt;
+  if (v.kind == Kind::Vector) return v.op < kBinaryKinds ? std::optional(v) : std::nullopt;
+  const Typed* view = array_of(t, v);
+  return view && is_vector(*view) ? std::optional(*view) : std::nullopt;
+}
+
+Typed vector_like(const Typed& like, int op, std::vector<Typed> operands) {
+  Typed made;
+  made.kind = Kind::Vector;
+  made.dtype = DType::F64;
+  made.op = op;
+  made.ids = {length_of(like)};
+  made.seen = like.seen;
+  made.items = std::move(operands);
+  return made;
+}
+
+std::optional<Typed> vector_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const int kind = nb % kBinaryKinds;
   const bool in_place = nb >= kBinaryKinds;
   const std::optional<Typed> left = operand_of(t, a), right = operand_of(t, b);
@@ -149,35 +194,18 @@ std::optional<Typed> vector_binary(LoopTranslator& t, int nb, const Typed& a, co
   if (kind != kAdd && kind != kSub && kind != kMul && kind != kTrueDiv && !(kind == kPower && is_two(t, *right)))
     return std::nullopt;
   if (in_place && left->kind == Kind::Vector) return std::nullopt;
-  Typed made;
-  made.kind = Kind::Vector;
-  made.dtype = DType::F64;
-  made.op = kind;
   // A number in front of a vector in place becomes another object, and the operator is none in place.
-  if (in_place && left->kind == Kind::View) {
-    require_writeable(t, *left);
-    made.op = nb;
-  }
-  made.ids = {length_of(is_vector(*left) ? *left : *right)};
-  made.seen = (is_vector(*left) ? *left : *right).seen;
+  const bool changes = in_place && left->kind == Kind::View;
+  if (changes) require_writeable(t, *left);
   t.makes_vectors = true;
   // An axis of length 1 may be stretched by the interpreter.
   if (is_vector(*left) && is_vector(*right)) t.check(t.op(Op::Eq, Type::I64, length_of(*left), length_of(*right)));
-  made.items = {*left, *right};
-  return made;
+  return vector_like(is_vector(*left) ? *left : *right, changes ? nb : kind, {*left, *right});
 }
 
 std::optional<Typed> vector_negative(LoopTranslator& t, const Typed& v) {
-  const std::optional<Typed> of = t.recursion.is_recursion ? std::nullopt : operand_of(t, v);
-  if (!of || !is_vector(*of)) return std::nullopt;
-  Typed made;
-  made.kind = Kind::Vector;
-  made.dtype = DType::F64;
-  made.op = kNegative;
-  made.ids = {length_of(*of)};
-  made.seen = of->seen;
-  made.items = {*of};
-  return made;
+  const std::optional<Typed> of = as_vector(t, v);
+  return of ? std::optional(vector_like(*of, kNegative, {*of})) : std::nullopt;
 }
 
 namespace {
@@ -251,6 +279,7 @@ void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
   cfg::Id number = cfg::kNone;
   if (is_vector(from)) {
     t.check(t.op(Op::Eq, Type::I64, length_of(from), length_of(target)));
+    if (from.kind == Kind::View) check_copied_as_a_whole(t, target, from);
     from = computed(t, from, scratch(t, LoopProgram::kResultAt), LoopProgram::kResultLength);
   } else {
     number = as_f64(t, from);

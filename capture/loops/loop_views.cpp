@@ -26,18 +26,22 @@ std::optional<std::vector<Typed>> parts_of(LoopTranslator& t, const Typed& key) 
   return parts;
 }
 
-/// An end of a slice, from 0 to the length.
-cfg::Id end_of(LoopTranslator& t, const Typed& v, cfg::Id length) {
+constexpr int64_t kMostStep = 1 << 20;
+
+/// An end of a slice, from 0 to the length, or, of one that goes down, from -1 to the last index.
+cfg::Id end_of(LoopTranslator& t, const Typed& v, cfg::Id length, bool down) {
   if (!v.is_integer() || v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool))
     throw NotCompiled{"a slice whose ends are no integers", true};
   const auto less = [&](cfg::Id a, cfg::Id b) { return t.op(Op::Lt, Type::I64, a, b); };
   cfg::Id at = v.ids[0];
   if (!v.natural) {
-    const cfg::Id zero = t.integer(0), from_end = t.op(Op::Add, Type::I64, at, length);
-    const cfg::Id least = t.op(Op::Select, Type::I64, less(from_end, zero), zero, from_end);
+    const cfg::Id zero = t.integer(0), lowest = t.integer(down ? -1 : 0),
+                  from_end = t.op(Op::Add, Type::I64, at, length);
+    const cfg::Id least = t.op(Op::Select, Type::I64, less(from_end, zero), lowest, from_end);
     at = t.op(Op::Select, Type::I64, less(at, zero), least, at);
   }
-  return t.op(Op::Select, Type::I64, less(at, length), at, length);
+  const cfg::Id highest = down ? t.op(Op::Sub, Type::I64, length, t.integer(1)) : length;
+  return t.op(Op::Select, Type::I64, less(at, length), at, highest);
 }
 
 // A function of the graph has three operands at most: the addresses of both vectors, and one number with their length
@@ -68,27 +72,61 @@ const cfg::Function kDotOrProduct{"dot_or_product", reinterpret_cast<const void*
 std::optional<Cut> cut_of(LoopTranslator& t, const Typed& key, cfg::Id length) {
   const std::optional<std::vector<Typed>> parts = parts_of(t, key);
   if (!parts) return std::nullopt;
-  if (parts->size() == 3) {
+  const Typed &from = (*parts)[0], &to = (*parts)[1];
+  Cut cut{cfg::kNone, cfg::kNone, t.integer(1)};
+  int64_t by = 1;
+  const auto is_fixed = [&](const Typed& end) { return is_none(end) || t.cfg.is_const(end.ids[0]); };
+  if (parts->size() == 3 && !is_none(parts->back())) {
     const Typed& step = parts->back();
-    if (!is_none(step) && !(step.kind == Kind::Int && t.cfg.is_const(step.ids[0]) && t.cfg.at(step.ids[0]).imm == 1))
-      throw NotCompiled{"a slice with a step", true};
+    if (step.kind != Kind::Int || !t.cfg.is_const(step.ids[0])) throw NotCompiled{"a slice with an unknown step", true};
+    by = t.cfg.at(step.ids[0]).imm;
+    if (by == 0 || by > kMostStep || by < -kMostStep) throw NotCompiled{"a slice with such a step", true};
   }
-  const bool from_start = is_none((*parts)[0]);
-  const cfg::Id first = from_start ? t.integer(0) : end_of(t, (*parts)[0], length);
-  const cfg::Id last = is_none((*parts)[1]) ? length : end_of(t, (*parts)[1], length);
-  if (from_start) return Cut{first, last};
-  const cfg::Id count = t.op(Op::Sub, Type::I64, last, first);
-  return Cut{first, t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, first, last), count, t.integer(0))};
+  const bool up = by > 0;
+  cut.down = !up;
+  // Downwards the slice ends in front of the array.
+  const cfg::Id none = up ? t.integer(0) : t.op(Op::Sub, Type::I64, length, t.integer(1));
+  cut.first = is_none(from) ? none : end_of(t, from, length, !up);
+  const cfg::Id last = !is_none(to) ? end_of(t, to, length, !up) : up ? length : t.integer(-1);
+  cut.is_known = is_fixed(from) || is_fixed(to);
+  if (is_none(from) && by == 1) {
+    cut.count = last;
+    return cut;
+  }
+  cfg::Id count = up ? t.op(Op::Sub, Type::I64, last, cut.first) : t.op(Op::Sub, Type::I64, cut.first, last);
+  if (by != 1 && by != -1) {
+    const int64_t size = up ? by : -by;
+    count = t.op(Op::FloorDiv, Type::I64, t.op(Op::Add, Type::I64, count, t.integer(size - 1)), t.integer(size));
+  }
+  const cfg::Id zero = t.integer(0), any = t.op(Op::Lt, Type::I64, zero, count);
+  cut.count = t.op(Op::Select, Type::I64, any, count, zero);
+  // NumPy gives an empty part the strides of the array.
+  if (by != 1) cut.step = t.op(Op::Select, Type::I64, any, t.integer(by), t.integer(1));
+  return cut;
 }
+
+namespace {
+
+/// np.dot copies a vector whose elements go down.
+Typed straight(LoopTranslator& t, const Typed& v) {
+  if (!v.turned) return v;
+  t.check(t.op(Op::Or, Type::I64, t.op(Op::Lt, Type::I64, v.ids[2], t.integer(0)),
+               t.op(Op::Eq, Type::I64, v.ids[1], t.integer(0))));
+  return known(t, vector_like(v, kSame, {v}));
+}
+
+}  // namespace
 
 std::optional<Typed> dot_product(LoopTranslator& t, const Typed& a, const Typed& b, bool by_dot) {
   if (!t.request.options.vector_dot) return std::nullopt;
   const Typed* found = array_of(t, a);
   if (!found || found->ids.size() != 3 || found->dtype != DType::F64) return std::nullopt;
-  const Typed left = *found;
+  const Typed left = by_dot ? straight(t, *found) : *found;
   found = array_of(t, b);
   if (!found || found->ids.size() != 3 || found->dtype != DType::F64) return std::nullopt;
-  const Typed right = *found;
+  const Typed right = by_dot ? straight(t, *found) : *found;
+  // There @ adds one product after the other, and np.dot multiplies copies.
+  if (!by_dot && (left.turned || right.turned)) return std::nullopt;
   vector_dot = t.request.options.vector_dot;
   // Where lengths differ, or steps are none that NumPy hands on, the interpreter goes on.
   const cfg::Id count = left.ids[1];

@@ -45,8 +45,9 @@ struct Typed {
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched, or number of the temporary
   bool whole = false;            // View: a temporary, not a part of one
+  bool turned = false;           // View: made by a slice that goes down
   std::vector<int64_t> seen;     // View, Vector: the lengths, or those of the array that it is a part of, at capture
-  int op = 0;                    // Vector: as BINARY_OP has it, or kNegative
+  int op = 0;                    // Vector: as BINARY_OP has it, or a VectorKind
   std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead: those of LoopObject::Kind::Tagged
   std::vector<Typed> items;  // Tuple. Slice: from, to and step. Iterator: what it goes over; none: it counts. Joint:
                              // iterators. Vector: operands
@@ -85,7 +86,9 @@ enum BinaryKind {
   kXor,
   kBinaryKinds
 };
-inline constexpr int kNegative = -1;
+/// Other vectors, as Typed::op: the negative of an operand; the operand; one number in all places; a function of the
+/// operands in front of it; the elements of the first operand at the indices that the second one holds.
+enum VectorKind { kNegative = -1, kSame = -2, kFill = -3, kApply = -4, kGather = -5 };
 
 Typed of_int(cfg::Id id, bool natural = false);
 Typed of_bool(cfg::Id id);

@@ -388,14 +388,20 @@ class Mender {
   void mend(Id& v, uint32_t b, bool copied) {
     // Copies may be entered in their middle, by control that comes from what was copied.
     if (const auto at = original_.find(v); at != original_.end()) {
-      const uint32_t home = copy_.blocks.at(owner_[at->second]);
-      if (home != b && !shape_.dominates(home, b)) v = at_entry(at->second, b);
+      const uint32_t first = owner_[at->second], home = copy_.blocks.at(first);
+      if (home != b && !is_last(home, first, b)) v = at_entry(at->second, b);
       return;
     }
     if (v >= owner_.size() || owner_[v] == kNone || owner_[v] == b) return;
     // Within the blocks that were copied, a value of theirs comes from there as long as its block leads here.
-    if (copied && shape_.dominates(owner_[v], b)) return;
+    if (copied && is_last(owner_[v], copy_.blocks.at(owner_[v]), b)) return;
     v = at_entry(v, b);
+  }
+
+  /// Of two blocks that define a value, is it always this one that has been last in front of a block? One that leads
+  /// to the other one is not, even if it dominates the block.
+  bool is_last(uint32_t definition, uint32_t other, uint32_t b) const {
+    return !shape_.dominates(definition, other) && shape_.dominates(definition, b);
   }
 
   Id at_end(Id v, uint32_t b) {
@@ -408,10 +414,8 @@ class Mender {
     const auto key = std::pair(v, b);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
     const uint32_t first = owner_[v], second = copy_.blocks.at(first);
-    // A definition that leads to the other one is not always the last in front of what it dominates.
-    if (first != b && !shape_.dominates(first, second) && shape_.dominates(first, b)) return known_[key] = v;
-    if (second != b && !shape_.dominates(second, first) && shape_.dominates(second, b))
-      return known_[key] = copy_.values.at(v);
+    if (first != b && is_last(first, second, b)) return known_[key] = v;
+    if (second != b && is_last(second, first, b)) return known_[key] = copy_.values.at(v);
     std::vector<uint32_t> before(shape_.before[b].begin(), shape_.before[b].end());
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());

@@ -126,7 +126,8 @@ def test_lengths_that_differ():
 
 
 @pytest.mark.parametrize("cut", ["k:k + 3", ":k", "k:", "-k:", ":-k", ":", "2:5", "-2:", ":100", "k:2", "5:k - 9", "True:k",
-                                 "None:k", "k::1", "::2", "::-1", "k:k + 4:3"])  # fmt: skip
+                                 "None:k", "k::1", "::2", "::-1", "k:k + 4:3", "k::-1",
+                                 ":k:-1", "-k::-2", "k:0:-3", ":k:4", "9:k:-1", "::-7", "::0", "::k", "-1:-k:-1", "k:-1:2", ":-9:-1"])  # fmt: skip
 def test_cuts(cut):
     """A view that a variable holds after the loop has the base, the strides and the flags that NumPy gives it."""
     source = f"def form(a, n):\n    s, v = 0.0, None\n    for k in range(n):\n        v = a[{cut}]\n        for x in v:\n            s += x\n        s += len(v)\n    return s, v, v.strides, v.base is a, v.flags.writeable, v.shape\n"
