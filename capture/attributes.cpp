@@ -323,7 +323,22 @@ bool has_method(Executor& x, Value* v, PyObject* name) {
   return raw && Py_IS_TYPE(raw, &PyMethodDescr_Type);
 }
 
+namespace {
+
+/// A data descriptor comes in front of attributes of instances. The class of what a type has may make it one, or none.
+void guard_data_descriptor(Executor& x, PyObject* raw, const std::string& shown) {
+  PyTypeObject* type = Py_TYPE(raw);
+  if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return;
+  static PyObject* const kSet = interned("__set__");
+  static PyObject* const kDelete = interned("__delete__");
+  const SourceRef source = fixed_source(raw, shown);
+  for (PyObject* name : {kSet, kDelete}) guard(x, GuardKind::TypeAttr, source, type_attr(type, name), name);
+}
+
+}  // namespace
+
 void guard_lookup(Executor& x, const Value* v, PyObject* raw, PyObject* name) {
+  if (raw) guard_data_descriptor(x, raw, class_text(v) + "." + text_of(name));
   if (v->source) guard(x, GuardKind::TypeAttr, v->source, raw, name);
   else guard(x, GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
 }
@@ -548,14 +563,7 @@ Captured<Value*> class_attr_value(Executor& x, Value* v, PyObject* name) {
     Value* said = name_of_class(x, v, base, name);
     return said ? look(x, said) : Captured<Value*>(break_at(BreakId::ImpureAttribute, what));
   }
-  if (in_meta && !PyType_HasFeature(Py_TYPE(in_meta), Py_TPFLAGS_IMMUTABLETYPE)) {
-    // Its class may make it a data descriptor, which would come first.
-    static PyObject* const kSet = interned("__set__");
-    static PyObject* const kDelete = interned("__delete__");
-    const SourceRef of_meta = fixed_source(in_meta, std::string(meta->tp_name) + "." + text_of(name));
-    guard(x, GuardKind::TypeAttr, of_meta, nullptr, kSet);
-    guard(x, GuardKind::TypeAttr, of_meta, nullptr, kDelete);
-  }
+  if (in_meta) guard_data_descriptor(x, in_meta, std::string(meta->tp_name) + "." + text_of(name));
   PyObject* raw = type_attr(type, name);
   if (!raw) return break_at(BreakId::WouldRaise, what);
   const SourceRef source = attr_source(base, name);

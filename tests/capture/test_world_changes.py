@@ -171,6 +171,12 @@ TABLE: dict[str, tuple[str, list[str]]] = {
                                   ["class Plain: pass\nclass Meta(type): tag = Plain()\nclass Tagged(metaclass=Meta): tag = 2.0",
                                    "Plain.__get__ = lambda self, cls, meta: 5.0", "Plain.__set__ = lambda self, cls, v: None", "del Plain.__set__",
                                    "Plain.__delete__ = lambda self, cls: None"]),
+    "descriptor of a class": ("return x * model.tag",
+                              ["class Plain: pass\nModel.tag = Plain()\nmodel.tag = 2.0", "Plain.__get__ = lambda self, o, cls: 5.0",
+                               "Plain.__set__ = lambda self, o, v: None", "del Plain.__set__", "Plain.__delete__ = lambda self, o: None", "del Plain.__get__"]),
+    "store through a descriptor of a class": ("model.tag = 7.0\n    return x * model.__dict__.get('tag', 1.0)",
+                                              ["class Plain: pass\nModel.tag = Plain()\nmodel.tag = 2.0", "del model.tag; Plain.__set__ = lambda self, o, v: None",
+                                               "del Plain.__set__"]),
     "class that an object tells": ("return x * (2.0 if isinstance(model, Point) else 3.0)", ["Model.__getattribute__ = lambda self, name: Point"]),
     "class through type": ("return x * (2.0 if isinstance(model, Base) else 3.0)", ["model.__class__ = type('Alien', (), {})"]),
 }
