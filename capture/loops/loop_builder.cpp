@@ -137,7 +137,7 @@ cfg::Id LoopBuilder::settled(cfg::Id id) {
 bool can_make(const Typed& v) {
   if (v.kind == Kind::Tuple || v.kind == Kind::Iterator || v.kind == Kind::Joint)
     return std::all_of(v.items.begin(), v.items.end(), [&](const Typed& i) { return can_make(i); });
-  if (v.kind == Kind::Slice || v.kind == Kind::Vector) return false;
+  if (v.kind == Kind::Slice || v.kind == Kind::Display || v.kind == Kind::Vector) return false;
   if (v.kind == Kind::View && v.slot == Typed::kTemporary) return v.whole;
   return v.kind != Kind::Object || v.slot != -1 || v.value->source || v.value->is_constant();
 }
@@ -217,7 +217,8 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
       break;
     case Kind::Dead: o.kind = Made::Tagged; break;
     case Kind::Slice:
-    case Kind::Vector: FRAMEJIT_CHECK(false, "a slice or a vector at an exit");  // can_make
+    case Kind::Display:
+    case Kind::Vector: FRAMEJIT_CHECK(false, "a slice, a list or a vector at an exit");  // can_make
     case Kind::Tuple:
       o.kind = Made::Tuple;
       for (const Typed& item : v.items) o.parts.push_back(object_of(exit, values, made, item));

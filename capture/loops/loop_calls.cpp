@@ -74,6 +74,7 @@ const cfg::Function kIntMethods[] = {FRAMEJIT_INTS("bit_length", bit_length, 1),
 
 template <class Result, class... Operands>
 Result run_loop(int64_t row, Operands... operands) {
+  forget_upper_halves();
   const auto& loop = *reinterpret_cast<const ScalarLoop*>(row);
   Result result{};
   char* args[] = {reinterpret_cast<char*>(&operands)..., reinterpret_cast<char*>(&result)};
@@ -89,7 +90,7 @@ int64_t numpy_truth_of_one(int64_t row, int64_t x) { return run_loop<unsigned ch
 int64_t numpy_truth_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<unsigned char>(row, x, y); }
 
 void numpy_of_several(int64_t row, const void* numbers, void* results, int64_t count) {
-  asm volatile("vzeroupper");  // the loop may be older than AVX
+  forget_upper_halves();
   const auto& loop = *reinterpret_cast<const ScalarLoop*>(row);
   char* args[] = {static_cast<char*>(const_cast<void*>(numbers)), static_cast<char*>(results)};
   const intptr_t rounds = count, steps[] = {sizeof(double), sizeof(double)};
@@ -470,6 +471,7 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args)
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
   for (Typed& a : args) {
     if (a.is_iterator()) throw NotCompiled{kHeldIterator};
+    if (a.kind == Kind::Display) throw NotCompiled{"a new list"};
     if (a.kind == Kind::Vector) a = known(t, std::move(a));
     t.name(a);
   }

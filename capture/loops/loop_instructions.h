@@ -9,6 +9,9 @@
 
 namespace framejit::capture {
 
+/// For functions that loops call: instructions without VEX are slow while upper halves of vector registers are in use.
+inline void forget_upper_halves() { asm volatile("vzeroupper"); }
+
 /// Whoever else holds it would not see it advance.
 inline constexpr const char* kHeldIterator = "an iterator that a variable holds";
 

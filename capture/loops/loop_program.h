@@ -88,6 +88,7 @@ struct LoopProgram {
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
   bool has_scratch = false;
+  bool has_long_vectors = false;         // for which several elements at once pay from the first run on
   std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };
 

@@ -14,11 +14,13 @@ using Type = cfg::Type;
 
 namespace {
 
+constexpr std::size_t kMostListed = 64;
 constexpr int64_t kMostSummed = 8192;  // NumPy up to 2.2 adds longer vectors in pieces
 const ScalarLoop *add = nullptr, *maximum = nullptr, *minimum = nullptr;  // NumPy's, the same in all loops
 
 /// As ufunc.reduce does it, from a number and the elements that follow.
 double reduced(const ScalarLoop& loop, double from, int64_t address, int64_t count, int64_t step) {
+  forget_upper_halves();
   char* places[] = {reinterpret_cast<char*>(&from), reinterpret_cast<char*>(address), reinterpret_cast<char*>(&from)};
   const intptr_t number = count, steps[] = {0, step, 0};
   if (count > 0) loop.function(places, &number, steps, loop.data);
@@ -94,6 +96,42 @@ Typed applied(LoopTranslator& t, PyObject* function, std::vector<Typed> operands
   return vector_like(vector, kApply, std::move(operands));
 }
 
+/// np.array of numbers, if it is of float64.
+std::optional<Typed> listed(LoopTranslator& t, const std::vector<Typed>& items) {
+  std::vector<Typed> numbers;
+  bool is_float = false;
+  for (const Typed& item : items) {
+    numbers.push_back(known(t, item));
+    const Typed& v = numbers.back();
+    if (!v.is_number()) return std::nullopt;
+    is_float = is_float || v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
+  }
+  if (!is_float || numbers.size() > kMostListed) return std::nullopt;
+  const auto count = static_cast<int64_t>(numbers.size());
+  Typed made = vector_like(of_int(t.integer(count), true), kListed, std::move(numbers));
+  made.seen = {count};
+  return made;
+}
+
+/// np.linalg.norm: a vector whose elements do not lie side by side is copied in front of the product.
+Typed norm(LoopTranslator& t, const Typed& v) {
+  const bool is_packed = v.kind == Kind::View && t.cfg.is_const(v.ids[2]) && t.cfg.at(v.ids[2]).imm == sizeof(double);
+  if (v.kind == Kind::View)
+    t.check(t.op(Op::Eq, Type::I64, t.op(Op::And, Type::I64, t.op(Op::Or, Type::I64, v.ids[0], v.ids[2]), t.integer(7)),
+                 t.integer(0)));
+  const Typed packed = is_packed ? v : known(t, vector_like(v, kSame, {v}));
+  const std::optional<Typed> square = dot_product(t, packed, packed, true);
+  if (!square) throw NotCompiled{"a norm", true};
+  const std::optional<Typed> root = call_numpy(t, of_numpy("sqrt"), {*square});
+  if (!root) throw NotCompiled{"a norm", true};
+  return *root;
+}
+
+PyObject* of_linalg(const char* name) {
+  PyObject* linalg = of_numpy("linalg");
+  return linalg && PyModule_CheckExact(linalg) ? PyDict_GetItemString(PyModule_GetDict(linalg), name) : nullptr;
+}
+
 }  // namespace
 
 std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
@@ -105,6 +143,8 @@ std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, cons
     if (t.cfg.is_const(args[0].ids[0])) filled.seen = {t.cfg.at(args[0].ids[0]).imm};
     return filled;
   }
+  if (args.size() == 1 && (args[0].kind == Kind::Display || args[0].kind == Kind::Tuple) && is("array"))
+    return listed(t, args[0].items);
   std::vector<Typed> operands;
   bool any = false;
   for (const Typed& a : args) {
@@ -129,6 +169,7 @@ std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, cons
   }
   for (const char* name : {"sum", "mean", "max", "min", "amax", "amin"})
     if (is(name)) return fold(t, name, v);
+  if (of_linalg("norm") == callable) return norm(t, v);
   if (is("copy")) return vector_like(v, kSame, {v});
   if (is("zeros_like") || is("ones_like"))
     return vector_like(v, kFill, {of_float(t.number(is("ones_like") ? 1.0 : 0.0))});

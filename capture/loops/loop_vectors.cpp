@@ -21,14 +21,15 @@ namespace {
 
 /// Longer vectors are left to the regions, which do several operators at once on threads.
 constexpr int64_t kLong = 4096;
+constexpr int64_t kSeveralAtOnce = 32;
 static_assert(kLong <= LoopProgram::kResultLength);
 
 bool is_vector(const Typed& v) {
   return v.dtype == DType::F64 && ((v.kind == Kind::View && v.ids.size() == 3) || v.kind == Kind::Vector);
 }
 
-bool is_long(const Typed& v) {
-  return std::any_of(v.seen.begin(), v.seen.end(), [](int64_t length) { return length > kLong; });
+bool is_longer(const Typed& v, int64_t most) {
+  return std::any_of(v.seen.begin(), v.seen.end(), [most](int64_t length) { return length > most; });
 }
 
 /// An operand: a vector of float64, or a number; nothing for anything else.
@@ -88,10 +89,12 @@ Typed element(LoopTranslator& t, const Typed& v, cfg::Id at) {
   }
 }
 
-/// Makes a loop with `body` for each index below a length, and goes on behind it.
+/// Makes a loop with `body` for each index of a vector, and goes on behind it.
 template <class F>
-void for_each_index(LoopTranslator& t, cfg::Id length, F&& body) {
+void for_each_index(LoopTranslator& t, const Typed& like, F&& body) {
+  const cfg::Id length = length_of(like);
   t.flush_pending();
+  t.program->has_long_vectors = t.program->has_long_vectors || is_longer(like, kSeveralAtOnce);
   const uint32_t level = t.cfg.blocks[t.block].level;
   const auto block = [&] { return t.new_block(level + 1); };
   const uint32_t head = block(), round = block(), behind = block();
@@ -127,12 +130,20 @@ Typed computed(LoopTranslator& t, const Typed& v, cfg::Id address, int64_t room)
   out.dtype = DType::F64;
   out.ids = {address, length, t.integer(sizeof(double))};
   out.seen = v.seen;
-  for_each_index(t, length, [&](cfg::Id at) {
-    const Typed made = element(t, v, at);
+  const auto store = [&](cfg::Id at, cfg::Id value) {
     cfg::Node n = place(t, out, at, Op::Store);
     t.flush_pending();
-    n.args[2] = made.ids[0];
+    n.args[2] = value;
     t.add(n);
+  };
+  if (v.op == kListed) {
+    for (std::size_t k = 0; k < v.items.size(); ++k)
+      store(t.integer(static_cast<int64_t>(k)), t.settled(as_f64(t, v.items[k])));
+    return out;
+  }
+  for_each_index(t, v, [&](cfg::Id at) {
+    const Typed made = element(t, v, at);
+    store(at, made.ids[0]);
   });
   return out;
 }
@@ -170,6 +181,7 @@ cfg::Id length_of(const Typed& v) { return v.ids[v.kind == Kind::View ? 1 : 0]; 
 
 std::optional<Typed> as_vector(LoopTranslator& t, const Typed& v) {
   if (t.recursion.is_recursion) return std::nullopt;
+  if (v.kind == Kind::Vector && v.op == kListed) return temporary(t, v);
   if (v.kind == Kind::Vector) return v.op < kBinaryKinds ? std::optional(v) : std::nullopt;
   const Typed* view = array_of(t, v);
   return view && is_vector(*view) ? std::optional(*view) : std::nullopt;
@@ -232,8 +244,7 @@ void for_each_temporary(LoopTranslator& t, F&& f) {
 
 Typed temporary(LoopTranslator& t, const Typed& v) {
   if (is_in_place(v)) throw NotCompiled{"an array that changes in an expression", true};
-  if (std::any_of(v.seen.begin(), v.seen.end(), [](int64_t n) { return n > LoopProgram::kTemporaryLength; }))
-    throw NotCompiled{"a new array", true};
+  if (is_longer(v, LoopProgram::kTemporaryLength)) throw NotCompiled{"a new array", true};
   // Of each number, one place is free if no more than one array has its other place.
   std::array<std::vector<cfg::Id>, LoopProgram::kTemporaries> used;  // addresses; kNone: somewhere
   const auto note = [&](const Typed& array) {
@@ -264,7 +275,7 @@ Typed temporary(LoopTranslator& t, const Typed& v) {
 }
 
 void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
-  if (t.recursion.is_recursion || !is_vector(target) || is_long(target))
+  if (t.recursion.is_recursion || !is_vector(target) || is_longer(target, kLong))
     throw NotCompiled{"an assignment to a part of an array", true};
   Typed from = value;
   if (is_in_place(value)) {
@@ -284,7 +295,7 @@ void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
   } else {
     number = as_f64(t, from);
   }
-  for_each_index(t, length_of(target), [&](cfg::Id at) {
+  for_each_index(t, target, [&](cfg::Id at) {
     cfg::Node n = place(t, target, at, Op::Store);
     n.args[2] = number == cfg::kNone ? element(t, from, at).ids[0] : number;
     t.add(n);

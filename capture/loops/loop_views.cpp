@@ -50,6 +50,7 @@ constexpr int kCountBits = 20, kStepBits = 22;
 VectorDot vector_dot = nullptr;  // NumPy's, the same in all loops
 
 double dot(int64_t a, int64_t b, int64_t form) {
+  forget_upper_halves();
   const int64_t count = form & ((1 << kCountBits) - 1), steps = form >> kCountBits;
   double sum = 0.0;
   vector_dot(reinterpret_cast<void*>(a), (steps & ((1 << kStepBits) - 1)) * 8, reinterpret_cast<void*>(b),

@@ -15,7 +15,7 @@ using Kind = Typed::Kind;
 
 namespace {
 
-// Rounds that are unrolled all the same, if none of them has a loop in it, and if they all work on the same whole
+// Rounds that are unrolled all the same, if none of them has a loop in it, and if they all go on with the same whole
 // arrays, so that they become one kernel.
 constexpr int64_t kFewRounds = 8, kFewOfWhole = 128;
 
@@ -102,6 +102,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
       made.kind = Kind::View;
       made.dtype = dtype;
       made.slot = Typed::kImagined;
+      made.whole = true;
       for (int k = 0; k < 2 * rank + 1; ++k) made.ids.push_back(unknown(cfg::Type::I64));
       for (const graph::Dim& d : imagined_graph->type(v->id()).shape)
         made.seen.push_back(imagined_graph->shapes().hint(d));
@@ -203,7 +204,7 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
       request.options = x.options();
       LoopTranslator translator(request);
       const bool compiles = translator.would_compile(frame, graph);
-      const bool is_of_whole = translator.makes_vectors && !translator.cuts_arrays;
+      const bool is_of_whole = translator.makes_vectors && (!translator.cuts_arrays || translator.carries_vectors);
       if (compiles && !(is_of_whole && rounds >= 0 && rounds <= kFewOfWhole)) answer = kYes;
       refusal = {translator.reason(), translator.array_work()};
       if (!compiles && refused) refused->all.emplace(key, refusal);

@@ -112,6 +112,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       break;
     case Kind::Tuple:
     case Kind::Slice:
+    case Kind::Display:
       number(static_cast<int64_t>(v.items.size()));
       for (const Typed& i : v.items) append_key(key, i, origins);
       break;
@@ -136,6 +137,8 @@ std::string key_of(const LoopState& state) {
   key += std::to_string(state.checkpoint ? state.checkpoint->number : 0);
   return key;
 }
+
+bool is_whole_temporary(const Typed& v) { return v.kind == Kind::View && v.slot == Typed::kTemporary && v.whole; }
 
 /// Calls f for what makes up the value, and for what makes up its items.
 template <class F>
@@ -274,6 +277,8 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
 void LoopTranslator::jump(uint32_t target) {
   flush_pending();
   if (target <= frame().pc) {
+    for (std::size_t k = 0; state.frames.size() == 1 && in_nest(target) && k < frame().locals.size(); ++k)
+      carries_vectors = carries_vectors || (is_whole_temporary(frame().locals[k]) && !is_dead_at(target, k));
     cfg::Node poll;
     poll.op = cfg::Op::Poll;
     poll.exit = exit();
@@ -435,6 +440,7 @@ void LoopTranslator::step(const Instr& i) {
       Typed v = pop();
       if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
       if (v.is_iterator()) throw NotCompiled{kHeldIterator};
+      if (v.kind == Kind::Display) throw NotCompiled{"a new list"};
       if (v.kind == Kind::Vector && !is_in_place(v)) {
         v = known(*this, std::move(v));
         name(v);
@@ -443,6 +449,8 @@ void LoopTranslator::step(const Instr& i) {
       const bool stores = v.kind == Kind::Vector;
       if (stores) {
         store_vector(*this, v.items[0], v);
+        carries_vectors = carries_vectors || v.items.back().kind == Kind::Object ||
+                          (v.items.back().whole && !is_whole_temporary(v.items.back()));
         v = Typed(v.items.back());
       }
       frame().locals[static_cast<std::size_t>(i.arg)] = std::move(v);
@@ -552,6 +560,14 @@ void LoopTranslator::step(const Instr& i) {
       push(std::move(key));
       return next();
     }
+    case Opcode::BuildList: {
+      Typed display;
+      display.kind = Kind::Display;
+      for (int k = 0; k < i.arg; ++k) display.items.insert(display.items.begin(), pop_known());
+      if (display.items.empty()) throw NotCompiled{"a new list"};
+      push(std::move(display));
+      return next();
+    }
     case Opcode::BuildTuple: {
       Typed tuple;
       tuple.kind = Kind::Tuple;
@@ -559,6 +575,7 @@ void LoopTranslator::step(const Instr& i) {
       for (std::size_t k = tuple.items.size(); k-- > 0;) tuple.items[k] = pop();
       for (Typed& item : tuple.items) {
         if (item.is_iterator()) throw NotCompiled{kHeldIterator};
+        if (item.kind == Kind::Display) throw NotCompiled{"a new list"};
         if (item.kind == Kind::Vector) item = known(*this, std::move(item));
       }
       push(std::move(tuple));

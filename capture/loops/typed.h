@@ -28,6 +28,7 @@ struct Typed {
     RangeIterator,
     Tuple,
     Slice,
+    Display,
     List,
     Iterator,
     Joint,
@@ -44,13 +45,13 @@ struct Typed {
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched, or number of the temporary
-  bool whole = false;            // View: a temporary, not a part of one
+  bool whole = false;            // View: not a part of an array
   bool turned = false;           // View: made by a slice that goes down
   std::vector<int64_t> seen;     // View, Vector: the lengths, or those of the array that it is a part of, at capture
   int op = 0;                    // Vector: as BINARY_OP has it, or a VectorKind
   std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead: those of LoopObject::Kind::Tagged
-  std::vector<Typed> items;  // Tuple. Slice: from, to and step. Iterator: what it goes over; none: it counts. Joint:
-                             // iterators. Vector: operands
+  std::vector<Typed> items;  // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
+                             // it goes over; none: it counts. Joint: iterators. Vector: operands
   int object = -1;           // iterators that were there at the entry: place in LoopProgram::fetched
   std::string holds;         // List: what its items are: f, i, b, or l and what the items of these are; "": not known
 
@@ -87,8 +88,8 @@ enum BinaryKind {
   kBinaryKinds
 };
 /// Other vectors, as Typed::op: the negative of an operand; the operand; one number in all places; a function of the
-/// operands in front of it; the elements of the first operand at the indices that the second one holds.
-enum VectorKind { kNegative = -1, kSame = -2, kFill = -3, kApply = -4, kGather = -5 };
+/// operands in front of it; the elements of the first operand at the indices that the second one holds; the operands.
+enum VectorKind { kNegative = -1, kSame = -2, kFill = -3, kApply = -4, kGather = -5, kListed = -6 };
 
 Typed of_int(cfg::Id id, bool natural = false);
 Typed of_bool(cfg::Id id);

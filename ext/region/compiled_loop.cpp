@@ -136,9 +136,10 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   cfg::Cfg& graph = program->cfg;
   if (program->has_scratch && !scratch()) return Unexpected<std::string>("no memory for vectors");
   const int width = vector_width();
-  if (!options.widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
+  const bool widened = options.widened || program->has_long_vectors;
+  if (!widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
   const int64_t start = now_ns();
-  FRAMEJIT_TRY(kernel, compile(graph, name, options.widened ? width : 0, options.listing));
+  FRAMEJIT_TRY(kernel, compile(graph, name, widened ? width : 0, options.listing));
   loop->compile_ns_ = now_ns() - start;
   loop->kernels_[0] = std::move(kernel);
   loop->name_ = name;

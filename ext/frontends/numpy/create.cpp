@@ -297,6 +297,19 @@ Captured<DType> common_dtype_of_arrays(std::span<const Operand> arrays) {
   return arrays::result_type(types);
 }
 
+/// An int that no integer type of NumPy's holds: the array is one of objects.
+bool is_object(const Operand& item) {
+  PyObject* number = item.literal() ? item.type.value : nullptr;
+  if (!number || !PyLong_CheckExact(number)) return false;
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow <= 0) return overflow < 0;
+  PyLong_AsUnsignedLongLong(number);
+  if (!PyErr_Occurred()) return false;
+  PyErr_Clear();
+  return true;
+}
+
 /// np.array([a, b, c]) of numbers, NumPy scalars, sequences of them, or arrays of one shape: leaf by leaf.
 Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DType> dtype) {
   constexpr std::size_t kMost = 64;
@@ -311,6 +324,8 @@ Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DTy
     numbers = numbers || !leaf.is_array();
     leaves.push_back(std::move(leaf));
   }
+  if (!dtype && std::any_of(leaves.begin(), leaves.end(), is_object))
+    return break_at(BreakId::UnsupportedArgument, "an array of objects");
   if (arrays && numbers) return break_at(BreakId::UnsupportedArgument, "an array of arrays and numbers");
   graph::Graph& graph = session.graph();
   Dims shape(nested.lengths.begin(), nested.lengths.end());
