@@ -193,7 +193,7 @@ Typed vector_like(const Typed& like, int op, std::vector<Typed> operands) {
   made.dtype = DType::F64;
   made.op = op;
   made.ids = {length_of(like)};
-  made.seen = like.seen;
+  made.seen = like.kind == Kind::Int ? std::vector<int64_t>{0} : like.seen;  // a short one, as far as can be told
   made.items = std::move(operands);
   return made;
 }
