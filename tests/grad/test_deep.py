@@ -150,7 +150,7 @@ def test_longer_recurrences():
 
     plain = fj.jit(f)
     np.testing.assert_array_equal(plain(X, 3000), f(X, 3000))
-    assert len(plain.graphs()) < 5000  # rounds are regions
+    assert len(plain.graphs()) < 10_000  # rounds are not unrolled
     whole = fj.jit(f, fullgraph=True)
     np.testing.assert_array_equal(whole(X, 3000), f(X, 3000))
     assert whole.graphs().count("sin") == 3000
