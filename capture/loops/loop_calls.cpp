@@ -398,6 +398,8 @@ std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, con
 
 }  // namespace
 
+namespace {
+
 PyObject* numpy_variables() {
   static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
   const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
@@ -405,11 +407,29 @@ PyObject* numpy_variables() {
   return PyModule_GetDict(numpy.get());
 }
 
+}  // namespace
+
+PyObject* numpy_function(const char* name, const char* module) {
+  PyObject* variables = numpy_variables();
+  if (variables && module) {
+    PyObject* inner = PyDict_GetItemString(variables, module);
+    variables = inner && PyModule_CheckExact(inner) ? PyModule_GetDict(inner) : nullptr;
+  }
+  PyObject* found = variables ? PyDict_GetItemString(variables, name) : nullptr;
+  if (!found || PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  if (PyFunction_Check(found)) {
+    PyObject* of = PyDict_GetItemString(PyFunction_GetGlobals(found), "__name__");
+    if (!of || !PyUnicode_Check(of) || text_of(of).rfind("numpy.", 0) != 0) return nullptr;
+  }
+  const Ref<> own = Ref<>::steal(PyObject_GetAttrString(found, "__name__"));
+  if (!own) PyErr_Clear();
+  return own && PyUnicode_Check(own.get()) && PyUnicode_CompareWithASCIIString(own.get(), name) == 0 ? found : nullptr;
+}
+
 /// Of float64, by the name that the module numpy has them under.
 std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
   if (args.empty() || args.size() > 2) return std::nullopt;
-  PyObject* variables = numpy_variables();
-  const auto is = [&](const char* name) { return variables && PyDict_GetItemString(variables, name) == callable; };
+  const auto is = [&](const char* name) { return numpy_function(name) == callable; };
   if (args.size() == 2 && args[0].is_array() && args[1].is_array())
     return is("dot") ? dot_product(t, args[0], args[1], true) : std::nullopt;
   if (!std::all_of(args.begin(), args.end(), [](const Typed& v) {
@@ -580,14 +600,14 @@ bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
       return true;
     }
   if (const Typed* array = is_vector_method(name) ? array_of(t, of) : nullptr) {
-    PyObject* variables = numpy_variables();
-    PyObject* type = variables ? PyDict_GetItemString(variables, "ndarray") : nullptr;
-    if (!type) return false;
+    PyObject* type = numpy_function("ndarray");
+    PyObject* raw = type && PyType_Check(type) ? type_attr(reinterpret_cast<PyTypeObject*>(type), name) : nullptr;
+    if (!raw || !Py_IS_TYPE(raw, &PyMethodDescr_Type)) return false;
     const Typed vector = *array;
     t.pop();
     Typed method;
     method.kind = Kind::Object;
-    method.value = t.session.values().constant(type_attr(reinterpret_cast<PyTypeObject*>(type), name));
+    method.value = t.session.values().constant(raw);
     t.push(std::move(method));
     t.push(vector);
     return true;

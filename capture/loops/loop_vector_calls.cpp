@@ -39,13 +39,8 @@ const cfg::Function kSum{"sum", reinterpret_cast<const void*>(&sum), Type::F64, 
 const cfg::Function kMost{"max", reinterpret_cast<const void*>(&most), Type::F64, 3, Type::I64};
 const cfg::Function kLeast{"min", reinterpret_cast<const void*>(&least), Type::F64, 3, Type::I64};
 
-PyObject* of_numpy(const char* name) {
-  PyObject* variables = numpy_variables();
-  return variables ? PyDict_GetItemString(variables, name) : nullptr;
-}
-
 const ScalarLoop* loop_of(LoopTranslator& t, const char* name) {
-  PyObject* function = of_numpy(name);
+  PyObject* function = numpy_function(name);
   return function && t.request.options.scalar_loop ? t.request.options.scalar_loop(function, 2, false) : nullptr;
 }
 
@@ -81,6 +76,13 @@ std::optional<Typed> fold(LoopTranslator& t, std::string_view name, const Typed&
   const Typed vector = known(t, v), total = folded(t, kSum, vector);
   t.check(t.op(Op::Lt, Type::I64, t.integer(0), vector.ids[1]));
   return binary(t, kTrueDiv, total, of_int(vector.ids[1], true));
+}
+
+bool is_builtin_abs(PyObject* callable) {
+  if (!PyCFunction_Check(callable)) return false;
+  const auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
+  return std::string_view(function->m_ml->ml_name) == "abs" && function->m_module &&
+         PyUnicode_Check(function->m_module) && PyUnicode_CompareWithASCIIString(function->m_module, "builtins") == 0;
 }
 
 Typed applied(LoopTranslator& t, PyObject* function, std::vector<Typed> operands) {
@@ -122,20 +124,16 @@ Typed norm(LoopTranslator& t, const Typed& v) {
   const Typed packed = is_packed ? v : known(t, vector_like(v, kSame, {v}));
   const std::optional<Typed> square = dot_product(t, packed, packed, true);
   if (!square) throw NotCompiled{"a norm", true};
-  const std::optional<Typed> root = call_numpy(t, of_numpy("sqrt"), {*square});
-  if (!root) throw NotCompiled{"a norm", true};
-  return *root;
-}
-
-PyObject* of_linalg(const char* name) {
-  PyObject* linalg = of_numpy("linalg");
-  return linalg && PyModule_CheckExact(linalg) ? PyDict_GetItemString(PyModule_GetDict(linalg), name) : nullptr;
+  std::erase(t.pending, square->ids[0]);  // it shows on the root
+  const cfg::Id root = t.op(Op::Sqrt, Type::F64, square->ids[0]);
+  t.pending.push_back(root);
+  return of_scalar(root, DType::F64);
 }
 
 }  // namespace
 
 std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
-  const auto is = [callable](const char* name) { return of_numpy(name) == callable; };
+  const auto is = [callable](const char* name) { return numpy_function(name) == callable; };
   if (t.recursion.is_recursion || args.empty() || args.size() > 2) return std::nullopt;
   if (args.size() == 1 && args[0].kind == Kind::Int && (is("zeros") || is("ones"))) {
     t.check(t.op(Op::Le, Type::I64, t.integer(0), args[0].ids[0]));
@@ -169,14 +167,14 @@ std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, cons
   }
   for (const char* name : {"sum", "mean", "max", "min", "amax", "amin"})
     if (is(name)) return fold(t, name, v);
-  if (of_linalg("norm") == callable) return norm(t, v);
+  if (numpy_function("norm", "linalg") == callable) return norm(t, v);
   if (is("copy")) return vector_like(v, kSame, {v});
   if (is("zeros_like") || is("ones_like"))
     return vector_like(v, kFill, {of_float(t.number(is("ones_like") ? 1.0 : 0.0))});
   for (const char* name : {"sqrt", "absolute", "fabs", "floor", "ceil", "trunc", "rint"})
     if (is(name)) return applied(t, callable, std::move(operands));
-  PyObject* builtin_abs = PyDict_GetItemString(PyEval_GetBuiltins(), "abs");
-  if (callable == builtin_abs && of_numpy("absolute")) return applied(t, of_numpy("absolute"), std::move(operands));
+  if (is_builtin_abs(callable))
+    if (PyObject* absolute = numpy_function("absolute")) return applied(t, absolute, std::move(operands));
   const ScalarLoop* loop = t.request.options.scalar_loop ? t.request.options.scalar_loop(callable, 1, false) : nullptr;
   if (loop && loop->same_at_every_place && !loop->gives_bool) return applied(t, callable, std::move(operands));
   return std::nullopt;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 
@@ -534,6 +535,36 @@ def test_functions(statement):
 def test_functions_of_other_kinds(statement):
     form = made(f"def form(a, mask, far):\n    v = []\n    for i in range(len(a)):\n        v = {statement}\n    return v")
     compiled(form, lambda: (np.tile(MATRIX, (4, 1)), np.arange(11) % 3 == 1, np.array([1, 99])))
+
+
+class Doubling:
+    """What a program may put in the place of a function."""
+
+    def __init__(self, name):
+        self.__name__, self.before = name, getattr(np, name)
+
+    def __call__(self, *arguments):
+        return self.before(*arguments) * 2.0
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "sqrt", "exp", "sum", "mean", "max", "copy", "zeros", "absolute", "flip"])
+@pytest.mark.parametrize("how", ["another", "wrapped", "object"])
+def test_functions_that_are_replaced(name, how, monkeypatch):
+    call = {"maximum": "np.maximum(a[i], b[i])", "minimum": "np.minimum(a[i], 0.5)", "zeros": "np.zeros(11) + a[i]",
+            "absolute": "abs(a[i]) + np.abs(b[i])"}.get(name, f"np.{name}(np.abs(a[i])) + b[i]")  # fmt: skip
+    form = made(f"def form(a, b, out):\n    for i in range(len(a)):\n        out[i] = {call}\n    return out")
+
+    def make():
+        return (*many(), np.zeros((135, 11)))
+
+    marked = fj.jit(form)
+    before, others = getattr(np, name), {"maximum": np.minimum, "minimum": np.maximum}
+    wrapped = functools.wraps(before)(lambda *arguments: before(*arguments) * 2.0)
+    check_same(run(form, make()), run(marked, make()), name)
+    monkeypatch.setattr(np, name, {"another": others.get(name, np.tanh), "wrapped": wrapped, "object": Doubling(name)}[how])
+    for function in (marked, fj.jit(form)):
+        for _ in range(2):
+            check_same(run(form, make()), run(function, make()), name)
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
