@@ -485,7 +485,11 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
     const cfg::Id at = cut ? cut->first : index(t, part, array.ids[1 + k]);
     if (cut) {
       lengths.push_back(cut->count);
-      strides.push_back(cut->step == t.integer(1) ? stride : t.op(Op::Mul, Type::I64, stride, cut->step));
+      cfg::Id along = stride;
+      if (t.cfg.is_const(cut->step) && t.cfg.is_const(stride))
+        along = t.integer(t.cfg.at(cut->step).imm * t.cfg.at(stride).imm);
+      else if (cut->step != t.integer(1)) along = t.op(Op::Mul, Type::I64, stride, cut->step);
+      strides.push_back(along);
       place.view.turned = place.view.turned || cut->down;
       seen.push_back(cut->is_known ? array.seen[k] : 0);  // a short part, as far as can be told
     } else if (lengths.empty() && k + 1 == rank && t.cfg.is_const(stride) && t.cfg.at(stride).imm == size &&

@@ -58,6 +58,9 @@ cfg::Node place(LoopTranslator& t, const Typed& view, cfg::Id at, Op op) {
   if (t.cfg.is_const(stride) && t.cfg.at(stride).imm == sizeof(double)) {
     n.args[1] = at;
     n.scale = sizeof(double);
+  } else if (t.cfg.is_const(stride) && t.cfg.at(stride).imm == -static_cast<int64_t>(sizeof(double))) {
+    n.args[1] = t.op(Op::Sub, Type::I64, t.integer(0), at);
+    n.scale = sizeof(double);
   } else {
     n.args[0] = t.op(Op::Add, Type::I64, n.args[0], t.op(Op::Mul, Type::I64, at, stride));
   }

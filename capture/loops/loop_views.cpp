@@ -101,8 +101,12 @@ std::optional<Cut> cut_of(LoopTranslator& t, const Typed& key, cfg::Id length) {
   }
   const cfg::Id zero = t.integer(0), any = t.op(Op::Lt, Type::I64, zero, count);
   cut.count = t.op(Op::Select, Type::I64, any, count, zero);
-  // NumPy gives an empty part the strides of the array.
-  if (by != 1) cut.step = t.op(Op::Select, Type::I64, any, t.integer(by), t.integer(1));
+  // NumPy gives an empty part the strides of the array. A whole axis is seldom empty.
+  if (is_none(from) && is_none(to)) {
+    t.check(any);
+    cut.count = count;
+    cut.step = t.integer(by);
+  } else if (by != 1) cut.step = t.op(Op::Select, Type::I64, any, t.integer(by), t.integer(1));
   return cut;
 }
 
