@@ -426,7 +426,7 @@ PyObject* numpy_function(const char* name, const char* module) {
   return own && PyUnicode_Check(own.get()) && PyUnicode_CompareWithASCIIString(own.get(), name) == 0 ? found : nullptr;
 }
 
-/// Of float64, by the name that the module numpy has them under.
+/// The operands are float64. Functions are told by their names in the module numpy.
 std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
   if (args.empty() || args.size() > 2) return std::nullopt;
   const auto is = [&](const char* name) { return numpy_function(name) == callable; };

@@ -101,7 +101,8 @@ Typed call_vector_method(LoopTranslator& t, const std::string& name, const Typed
 std::optional<Typed> gathered(LoopTranslator& t, const Typed& array, const Typed& key);
 
 // loop_calls.cpp
-/// What the module numpy, or a module in it, has under a name, if it is what it was when NumPy was imported. Borrowed.
+/// A function or type of the module numpy, or of a module in it, by its name. Null if a program has replaced it.
+/// Borrowed.
 PyObject* numpy_function(const char* name, const char* module = nullptr);
 /// NumPy's functions of one or two numbers, and of two vectors; nothing for anything else.
 std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args);

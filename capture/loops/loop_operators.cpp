@@ -601,7 +601,7 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
   const Typed* found = array_of(t, container);
   if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
   const Typed array = *found;
-  // What waits to be computed would see what is stored now.
+  // A vector that is computed later would read the stored value.
   for (const LoopFrame& f : t.state.frames)
     if (std::any_of(f.stack.begin(), f.stack.end(), [](const Typed& v) { return v.kind == Kind::Vector; }))
       throw NotCompiled{"a computed array that is not stored at once", true};

@@ -75,9 +75,9 @@ struct LoopExit {
 };
 
 struct LoopProgram {
-  /// What the graph has as object `kScratch`: memory for vectors of float64. At first there is room for arrays that the
-  /// loop makes, twice for each, so that one can be computed while the one before is still needed. Behind it there is
-  /// room for one result that is to be stored in an array. The memory is aligned to the size of the first part.
+  /// The graph's object `kScratch` is memory for vectors of float64. Its first part holds arrays that the loop makes.
+  /// Each has room for two, so one can be computed while the one before is still needed. Its second part holds one
+  /// result that will be stored in an array. The memory is aligned to the size of the first part.
   static constexpr int64_t kScratch = -1;
   static constexpr int64_t kTemporaries = 8, kTemporaryLength = 1 << 10, kResultLength = 1 << 14;
   static constexpr int64_t kResultAt = 2 * kTemporaries * kTemporaryLength;

@@ -92,7 +92,7 @@ Typed element(LoopTranslator& t, const Typed& v, cfg::Id at) {
   }
 }
 
-/// Makes a loop with `body` for each index of a vector, and goes on behind it.
+/// Adds a loop that does `body` for each index of a vector. The nodes that follow are behind the loop.
 template <class F>
 void for_each_index(LoopTranslator& t, const Typed& like, F&& body) {
   const cfg::Id length = length_of(like);
@@ -248,7 +248,7 @@ void for_each_temporary(LoopTranslator& t, F&& f) {
 Typed temporary(LoopTranslator& t, const Typed& v) {
   if (is_in_place(v)) throw NotCompiled{"an array that changes in an expression", true};
   if (is_longer(v, LoopProgram::kTemporaryLength)) throw NotCompiled{"a new array", true};
-  // Of each number, one place is free if no more than one array has its other place.
+  // A number has two places. It can be used if at most one of them is taken.
   std::array<std::vector<cfg::Id>, LoopProgram::kTemporaries> used;  // addresses; kNone: somewhere
   const auto note = [&](const Typed& array) {
     std::vector<cfg::Id>& at = used[array.array];

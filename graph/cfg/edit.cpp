@@ -398,8 +398,8 @@ class Mender {
     v = at_entry(v, b);
   }
 
-  /// Of two blocks that define a value, is it always this one that has been last in front of a block? One that leads
-  /// to the other one is not, even if it dominates the block.
+  /// Two blocks define a value. Does control always come to block `b` from `definition`, and not from the other one? It
+  /// does not if `definition` leads to the other one, even if it dominates `b`.
   bool is_last(uint32_t definition, uint32_t other, uint32_t b) const {
     return !shape_.dominates(definition, other) && shape_.dominates(definition, b);
   }

@@ -119,7 +119,7 @@ class LoopMaker:
         return self.pick(f"a[{cut}]", f"a[{cut}]", f"b[{cut}]", f"m[{self.index()}, {cut}]", f"m[{cut}, {self.index()}]", f"m[{self.index()}][{cut}]", "row", self.pick("row", "p", "q"))
 
     def vector(self, cut: str, depth: int = 2) -> str:
-        """What is computed of parts of arrays, most of which have equal lengths."""
+        """An expression of parts of arrays. Most of the parts have equal lengths."""
         if depth == 0 or self.random.random() < 0.2:
             return self.part(cut if self.random.random() < 0.9 else self.cut())
         one, other = self.vector(cut, depth - 1), self.vector(cut, depth - 1)

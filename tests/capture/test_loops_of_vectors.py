@@ -51,7 +51,7 @@ def matrices():
 
 
 def many():
-    """Of more rounds than are unrolled if they go on with one array."""
+    """Arrays with more rows than an unrolled loop has rounds."""
     return np.tile(MATRIX, (15, 1)), np.tile(MATRIX[::-1] * 0.5, (15, 1))
 
 
@@ -83,7 +83,7 @@ def test_one_number_in_all_places(statement):
     "b[i] * x", "t = (b[i] * x,); a[i] = t[0]", "v = b[i] * x; a[i] = v", "a[i] = b[i] * x is None", "a[i, 0] = b[i] * x",
 ])  # fmt: skip
 def test_statements_of_other_kinds(statement):
-    """What is not done by element runs as it did: results and errors are the same."""
+    """The interpreter does these statements: results and errors are the same."""
     form = made(f"def form(a, b, c, x):\n    for i in range(len(a)):\n        {statement}\n    return a, i")
     integers = np.arange(ROWS * COLUMNS, dtype="i4").reshape(ROWS, COLUMNS)
     compiled(form, lambda: (*matrices(), integers.copy(), 0.75))
@@ -250,7 +250,7 @@ def scaled(v, x):
 
 
 def test_calls():
-    """What a call stores is not seen by what was computed before it."""
+    """An operand that was computed in front of a call does not change with what the call stores."""
 
     def stores(a, b):
         for i in range(len(a)):
@@ -538,7 +538,7 @@ def test_functions_of_other_kinds(statement):
 
 
 class Doubling:
-    """What a program may put in the place of a function."""
+    """A program may replace a function by such an object."""
 
     def __init__(self, name):
         self.__name__, self.before = name, getattr(np, name)
