@@ -88,8 +88,10 @@ bool is_builtin_abs(PyObject* callable) {
 Typed applied(LoopTranslator& t, PyObject* function, std::vector<Typed> operands) {
   const auto like = std::find_if(operands.begin(), operands.end(), [](const Typed& v) { return !v.is_number(); });
   const Typed vector = *like;
-  for (const Typed& other : operands)
-    if (!other.is_number()) t.check(t.op(Op::Eq, Type::I64, length_of(other), length_of(vector)));
+  for (Typed& other : operands) {
+    if (other.is_number()) other = of_float(t.settled(as_f64(t, other)));
+    else t.check(t.op(Op::Eq, Type::I64, length_of(other), length_of(vector)));
+  }
   Typed callable;
   callable.kind = Kind::Object;
   callable.value = t.session.values().constant(function);
