@@ -34,16 +34,32 @@ struct Row {
   int64_t length, mask_stride;
 };
 
-/// Calls f(i, is it true) along a row, but for runs of eight that are all false.
+/// Are the first `count` bytes, a multiple of eight, all zero?
+inline bool is_all_zero(const char* bytes, int count) {
+  uint64_t any = 0;
+  for (int i = 0; i < count; i += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, bytes + i, sizeof eight);
+    any |= eight;
+  }
+  return any == 0;
+}
+
+/// Calls f(i, is it true) along a row, but for runs of 64, and of eight, that are all false.
 template <class F>
 void for_each_of(const Row& row, F&& f) {
   int64_t i = 0;
   if (row.mask_stride == 1)
-    for (; i + 8 <= row.length; i += 8) {
-      uint64_t eight;
-      std::memcpy(&eight, row.mask + i, sizeof eight);
-      if (eight == 0) continue;
-      for (int64_t k = i; k < i + 8; ++k) f(k, row.mask[k] != 0);
+    while (i + 8 <= row.length) {
+      if (i + 64 <= row.length && is_all_zero(row.mask + i, 64)) {
+        i += 64;
+        continue;
+      }
+      const int64_t end = std::min(i + 64, row.length - 7);
+      for (; i < end; i += 8) {
+        if (is_all_zero(row.mask + i, 8)) continue;
+        for (int64_t k = i; k < i + 8; ++k) f(k, row.mask[k] != 0);
+      }
     }
   for (; i < row.length; ++i) f(i, row.mask[i * row.mask_stride] != 0);
 }
@@ -67,18 +83,52 @@ __attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> p
   return {found, i};
 }
 
+/// Elements of 4 or 8 bytes that are chosen, from an array in one piece, as far as there is room for whole vectors; how
+/// many there are, and how far it got.
+template <class T>
+__attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> compress_in_vectors(const Row& row,
+                                                                                                   const char* all,
+                                                                                                   char* few,
+                                                                                                   int64_t room) {
+  constexpr int64_t kItem = sizeof(T), kLanes = 64 / kItem;
+  int64_t chosen = 0, i = 0;
+  for (; i + 64 <= row.length && chosen + 64 <= room; i += 64) {
+    const __m512i bytes = _mm512_loadu_si512(row.mask + i);
+    uint64_t takes = _mm512_test_epi8_mask(bytes, bytes);
+    for (int64_t k = i; takes != 0; k += kLanes, takes >>= kLanes) {
+      const auto some = static_cast<uint32_t>(takes & ((1u << kLanes) - 1));
+      if (some == 0) continue;
+      const __m512i x = _mm512_loadu_si512(all + k * kItem);
+      _mm512_storeu_si512(few + chosen * kItem, kItem == 8
+                                                    ? _mm512_maskz_compress_epi64(static_cast<__mmask8>(some), x)
+                                                    : _mm512_maskz_compress_epi32(static_cast<__mmask16>(some), x));
+      chosen += _mm_popcnt_u32(some);
+    }
+  }
+  return {chosen, i};
+}
+
 /// Elements of one size along a row of the array, to `few`, where there is room for `room`; how many, or -1 where it
 /// does not do.
 template <class T>
-int64_t compress_row(const Row& row, const char* all, int64_t stride, char* few, int64_t room) {
+int64_t compress_row(Row row, const char* all, int64_t stride, char* few, int64_t room) {
+  constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   int64_t chosen = 0;
+  if constexpr (kItem == 4 || kItem == 8)
+    if (row.mask_stride == 1 && stride == kItem && detected_cpu().isa == Isa::Avx512) {
+      int64_t done;
+      std::tie(chosen, done) = compress_in_vectors<T>(row, all, few, room);
+      row.mask += done;
+      row.length -= done;
+      all += done * stride;
+    }
   bool fits = true;
   for_each_of(row, [&](int64_t i, bool takes) {
     if (chosen == room) {
       fits = fits && !takes;
       return;
     }
-    std::memcpy(few + chosen * static_cast<int64_t>(sizeof(T)), all + i * stride, sizeof(T));
+    std::memcpy(few + chosen * kItem, all + i * stride, sizeof(T));
     chosen += takes;
   });
   return fits ? chosen : -1;
