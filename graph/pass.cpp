@@ -28,13 +28,10 @@ PhaseScope::~PhaseScope() noexcept(false) {
 }
 
 std::span<const Pass> all_passes() {
-  static constexpr Pass kPasses[] = {{"canonicalize", canonicalize},
-                                     {"fold", fold},
-                                     {"store_to_load_forwarding", store_to_load_forwarding},
-                                     {"cse", cse},
-                                     {"fuse_attention", fuse_attention},
-                                     {"dce", dce},
-                                     {"rematerialize", rematerialize}};
+  static constexpr Pass kPasses[] = {
+      {"canonicalize", canonicalize},   {"fold", fold}, {"store_to_load_forwarding", store_to_load_forwarding},
+      {"copy_overlaps", copy_overlaps}, {"cse", cse},   {"fuse_attention", fuse_attention},
+      {"reuse_stores", reuse_stores}};
   return kPasses;
 }
 

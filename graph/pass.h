@@ -61,10 +61,12 @@ class PhaseScope {
 bool canonicalize(Graph&, PassContext&);  // commuted operands in order, views of views joined, needless copies gone
 bool fold(Graph&, PassContext&);          // 0-d constants, where evaluation sets no flag
 bool store_to_load_forwarding(Graph&, PassContext&);  // what was just written is used in place of being read again
+bool copy_overlaps(Graph&, PassContext&);             // small parts of memory that is written over are copied first
 bool cse(Graph&, PassContext&);                       // equal nodes over equal memory states
 bool fuse_attention(Graph&, PassContext&);            // at O1: attentions that are written out
 bool dce(Graph&, PassContext&);            // keeps operators that may set a flag, and writes that can be seen
 bool rematerialize(Graph&, PassContext&);  // what gradients need and is cheap is computed again, not kept
+bool reuse_stores(Graph&, PassContext&);   // what was written to memory is read from there by later loops
 
 /// The passes in the order in which optimize() runs them.
 std::span<const Pass> all_passes();
