@@ -31,6 +31,7 @@ std::span<const Pass> all_passes() {
   static constexpr Pass kPasses[] = {
       {"canonicalize", canonicalize},   {"fold", fold}, {"store_to_load_forwarding", store_to_load_forwarding},
       {"copy_overlaps", copy_overlaps}, {"cse", cse},   {"fuse_attention", fuse_attention},
+      {"hoist_factors", hoist_factors}, {"dce", dce},   {"rematerialize", rematerialize},
       {"reuse_stores", reuse_stores}};
   return kPasses;
 }

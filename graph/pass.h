@@ -64,6 +64,7 @@ bool store_to_load_forwarding(Graph&, PassContext&);  // what was just written i
 bool copy_overlaps(Graph&, PassContext&);             // small parts of memory that is written over are copied first
 bool cse(Graph&, PassContext&);                       // equal nodes over equal memory states
 bool fuse_attention(Graph&, PassContext&);            // at O1: attentions that are written out
+bool hoist_factors(Graph&, PassContext&);             // at O1: numbers multiply products, not their operands
 bool dce(Graph&, PassContext&);            // keeps operators that may set a flag, and writes that can be seen
 bool rematerialize(Graph&, PassContext&);  // what gradients need and is cheap is computed again, not kept
 bool reuse_stores(Graph&, PassContext&);   // what was written to memory is read from there by later loops
