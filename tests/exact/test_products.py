@@ -77,3 +77,55 @@ def test_which_memory_a_product_reads(function):
         expected, got = function(x.copy()), marked(x.copy())
         pairs = zip(expected, got) if isinstance(expected, tuple) else [(expected, got)]
         assert [e.tobytes() == g.tobytes() for e, g in pairs].count(False) == 0
+
+
+def text_at_o1(function, *args):
+    return "\n".join(fj.explain(fj.jit(function, jit_level="O1"))(*args).graphs)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rows, inner", [(1, 1), (7, 33), (64, 64), (200, 3)])
+def test_a_factor_multiplies_the_product_at_o1(dtype, rows, inner):
+    def scaled(c, a, x, b, d):
+        return c * a @ x, b @ (a * d)
+
+    rng = np.random.default_rng(4)
+    c, d = dtype(-3.7), dtype(0.2)
+    a, x, b = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, inner), (inner,), (rows,)))
+    marked = fj.jit(scaled, jit_level="O1")
+    for got, exact, magnitude, k in zip(
+        marked(c, a, x, b, d),
+        (c * a.astype(np.longdouble) @ x, b @ (a.astype(np.longdouble) * d)),
+        (np.abs(c * a) @ np.abs(x), np.abs(b) @ np.abs(a * d)),
+        (inner, rows),
+    ):
+        assert got.dtype == dtype and got.shape == exact.shape
+        assert np.all(np.abs(got - exact) <= (k + 1) * np.finfo(dtype).eps * magnitude)
+    assert "matmul %a, %x" in text_at_o1(scaled, c, a, x, b, d)
+
+
+def test_what_is_not_finite_in_a_scaled_product_is_numpys():
+    def scaled(c, a, x):
+        return c * a @ x
+
+    marked = fj.jit(scaled, jit_level="O1")
+    a, x = np.ones((70, 50)), np.ones(50)
+    for c in (np.float64("inf"), np.float64("nan"), np.float64(0.0), np.float64(1e308)):
+        for value in (1.0, np.inf, np.nan, 1e10):
+            a[3, 4] = value
+            with np.errstate(all="ignore"):
+                assert np.array_equal(marked(c, a, x), scaled(c, a, x), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_large_matrix_and_its_transpose_are_left_to_blas_at_o1(dtype):
+    def gram(x):
+        return x.T @ x, x @ x.T
+
+    rng = np.random.default_rng(5)
+    for rows, calls in ((8, 0), (250, 2)):
+        x = rng.standard_normal((rows, rows)).astype(dtype)
+        assert text_at_o1(gram, x).count("library_call") == calls
+        for got, expected in zip(fj.jit(gram, jit_level="O1")(x), gram(x)):
+            np.testing.assert_allclose(got, expected, rtol=0, atol=rows * 60 * np.finfo(dtype).eps)
+            assert np.array_equal(got, got.T) or not calls

@@ -34,6 +34,17 @@ Captured<bool> flag_if_not_finite(Session& session, ValueId product) {
   return true;
 }
 
+/// A matrix and its own transpose: of so many rows BLAS, which computes half of the product only, is faster than a
+/// core.
+bool is_large_symmetric(const graph::Graph& graph, ValueId a, ValueId b) {
+  constexpr int64_t kLeastRows = 192;
+  const graph::Type &x = graph.type(a), &y = graph.type(b);
+  return x.rank() == 2 && y.rank() == 2 && graph.root(a) == graph.root(b) && x.offset == y.offset &&
+         x.dtype == y.dtype && std::equal(x.shape.begin(), x.shape.end(), y.shape.rbegin()) &&
+         std::equal(x.strides.begin(), x.strides.end(), y.strides.rbegin()) &&
+         graph.shapes().hint(x.shape[0]) >= kLeastRows;
+}
+
 /// Of 1-D and 2-D arrays and, as np.matmul has them, batches of integers.
 Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* right) {
   std::array<Operand, 2> operands;
@@ -65,6 +76,8 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
                     "a product of batches in another order than C, of a dtype that is cast");
   FRAMEJIT_TRY(a, convert(session, operands[0], loop.in[0]));
   FRAMEJIT_TRY(b, convert(session, operands[1], loop.in[1]));
+  if (floats && is_large_symmetric(session.graph(), a, b))
+    return break_at(BreakId::UnsupportedArgument, "a product of a matrix and its own transpose");
   FRAMEJIT_TRY(product, integers ? integer_product(session, a, b, 'K') : built(session.builder().matmul(a, b)));
   if (floats) {
     FRAMEJIT_REQUIRE(flag_if_not_finite(session, product));
