@@ -34,7 +34,7 @@ void end_call(CodeState& state) {
   if (std::exchange(state.ran_region, false)) ++module::stats.frames_captured;
   if (--state.depth > 0) return;
   state.budget.end_call();
-  if (const std::shared_ptr<Entry> entry = state.comparison.end_call(state.settings().o1)) judge(state, *entry);
+  if (const std::shared_ptr<Entry> entry = state.comparison.end_call()) judge(state, *entry);
   if (const int64_t gain = state.comparison.take_gain()) state.function()->budget.repay(gain);
 }
 

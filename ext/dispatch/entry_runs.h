@@ -29,7 +29,10 @@ region::Outcome run_entries(CodeState& state, CompileSite& place, const guards::
     if (held) [[unlikely]]
       compared(held, outcome, start);
     if (outcome == region::Outcome::Miss) continue;
-    if (outcome == region::Outcome::Done) least_saved += entry->policy().least_bytecode();
+    if (outcome == region::Outcome::Done) {
+      least_saved += entry->policy().least_bytecode();
+      runs_at_o1 += entry->is_at_o1();
+    }
     if (outcome == region::Outcome::OtherWay) [[unlikely]] {
       if (!state.settings().trace) return region::Outcome::Declined;
       place.other_way = place.other_way || i == 0;

@@ -72,7 +72,7 @@ Side RunComparison::begin_call(capture::py::Slots slots, int count) {
   return Side::Bytecode;
 }
 
-std::shared_ptr<Entry> RunComparison::end_call(bool o1) {
+std::shared_ptr<Entry> RunComparison::end_call() {
   if (!timed_) return nullptr;
   const Timed timed = std::move(*timed_);
   timed_.reset();
@@ -85,8 +85,8 @@ std::shared_ptr<Entry> RunComparison::end_call(bool o1) {
     return nullptr;
   }
   const double saved = least_saved - timed.saved;
-  // At O1 the bytecode's results are others: which of them come must not be a matter of time.
-  if (o1 && timed.side == Side::Compiled && saved > 0) timed.comparison->keep();
+  // Where the bytecode's results are others, which of them come must not be a matter of time.
+  if (timed.side == Side::Compiled && runs_at_o1 != timed.at_o1) timed.comparison->keep();
   else timed.comparison->add(time, timed.entry ? timed.entry->policy().least_bytecode() : saved);
   gain_ += timed.comparison->gain() * (timed.entry ? timed.entry->policy().hits() : call_count_);
   if (timed.entry) return timed.entry;

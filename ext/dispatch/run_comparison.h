@@ -16,6 +16,8 @@ namespace framejit::ext::dispatch {
 
 /// The time in nanoseconds that runs of entries have saved compared with the bytecode: a lower bound, by estimate.
 inline double least_saved = 0;
+/// How many runs there were of entries that were compiled at O1, whose bits are not the bytecode's.
+inline int64_t runs_at_o1 = 0;
 
 class RunComparison {
  public:
@@ -36,7 +38,7 @@ class RunComparison {
   bool begin_declined();
   bool has_declined() const { return static_cast<bool>(declined_); }
   /// The end of the outermost call. Gives the entry whose comparison got a time, or null.
-  std::shared_ptr<region::Entry> end_call(bool o1);
+  std::shared_ptr<region::Entry> end_call();
   /// Measured savings of calls in nanoseconds, since the last call of this function.
   int64_t take_gain() { return std::exchange(gain_, 0); }
   /// Are the calls left to the interpreter, by their times?
@@ -73,6 +75,7 @@ class RunComparison {
     int64_t start;
     int64_t turns = region::bytecode_turns, compile_ns = module::stats.compile_ns;
     double saved = least_saved;
+    int64_t at_o1 = runs_at_o1;
     int passing = 0;
     int64_t own_turns = 0;
 

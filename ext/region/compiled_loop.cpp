@@ -36,6 +36,7 @@ namespace {
 namespace py = capture::py;
 
 constexpr int64_t kLongNanoseconds = 20'000;
+constexpr int64_t kWorthwhileNanoseconds = 1'000;
 constexpr std::size_t kValuesOnStack = 64;
 constexpr int kMostRank = 64;  // of NumPy 2
 constexpr int64_t kFirstRuns = 4;
@@ -353,8 +354,9 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
-  const int64_t took = timed || (exit.early && start) ? now_ns() - start : 0;
+  const int64_t took = timed || (left_early_ > 0 && start) ? now_ns() - start : 0;
   if (exit.early && took > kLongNanoseconds) ++long_rounds_;
+  if (took > kWorthwhileNanoseconds) ++worthwhile_;
   update.exit_instr = exit.instr;
   update.kept = exit.kept;
   // New objects may start a garbage collection, whose callbacks may let go of what the loop has found.

@@ -35,7 +35,9 @@ class CompiledLoop {
   /// Is it left in its middle so often, or does it call itself so seldom, that it gains nothing?
   bool is_hopeless() const {
     if (program_->recursion) return runs() > kFewRecursions && recursive_calls_ < kWorthEntering * runs();
-    return left_early_ > kFewExits && left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
+    if (left_early_ <= kFewExits) return false;
+    const bool nearly_always = left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
+    return nearly_always || (4 * left_early_ > runs() && worthwhile_ * 8 < runs());
   }
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
@@ -96,7 +98,9 @@ class CompiledLoop {
   std::vector<int64_t> taken_;
   int64_t parallel_rounds_ = 0;
   int64_t recursive_calls_ = 0;  // of runs that came to a result
-  int64_t finished_ = 0, left_early_ = 0, long_rounds_ = 0;
+  int64_t finished_ = 0, left_early_ = 0;
+  int64_t long_rounds_ = 0;  // of those left early
+  int64_t worthwhile_ = 0;   // runs that took longer than entering the loop, since one was left early
 };
 
 }  // namespace framejit::ext::region

@@ -90,6 +90,19 @@ void guard_relations(capture::Region& region) {
   return std::bit_width(elements);
 }
 
+/// Is there a number that O1 may compute with other bits?
+bool computes_with_floats(const graph::Graph& graph) {
+  bool found = false;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::Node& n = graph.node(v);
+    const graph::OpClass cls = graph::def(n.op).cls;
+    const bool computes =
+        cls == graph::OpClass::Elementwise || cls == graph::OpClass::Reduction || cls == graph::OpClass::Contraction;
+    found = found || (computes && (graph::is_float(n.type.dtype) || graph::is_complex(n.type.dtype)));
+  });
+  return found;
+}
+
 }  // namespace
 
 bool has_result_on_stack(const capture::Region& region) {
@@ -145,6 +158,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   if (options.compared && !policy_.is_unprofitable() && !loop_)
     policy_.compare(region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds);
   result_on_stack_ = has_result_on_stack(*region_);
+  at_o1_ = options.o1 && !loop_ && computes_with_floats(graph);
 
   if (std::optional<guards::GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +

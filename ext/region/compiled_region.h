@@ -57,6 +57,8 @@ class Entry {
   const std::vector<capture::Guard>& guards() const { return region_->guards; }
   RunPolicy& policy() { return policy_; }
   const RunPolicy& policy() const { return policy_; }
+  /// Are its results within the bounds of O1, instead of the bytecode's?
+  bool is_at_o1() const { return at_o1_; }
   int64_t capture_ns = 0;
   bool all_forced = false;  // stress: each of its guards has failed once
 
@@ -81,7 +83,7 @@ class Entry {
   std::optional<RunConditions> conditions_;
   std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
   std::optional<References> references_;
-  bool result_on_stack_ = false;
+  bool result_on_stack_ = false, at_o1_ = false;
 };
 
 /// Does a return instruction take the region's result from the stack (RETURN_CONST takes none)?

@@ -13,7 +13,7 @@ class RunPolicy {
  public:
   static constexpr const char* kUnprofitable =
       "it is mostly calls of NumPy's functions, which plain Python makes sooner";
-  static constexpr const char* kLeavesLoop = "its loop is left in the middle of nearly every round";
+  static constexpr const char* kLeavesLoop = "its loop is left in the middle of many rounds";
 
   /// `function`: for the log. `least_bytecode`: a lower bound of the bytecode's time, in nanoseconds.
   void start(std::string function, double least_bytecode) {

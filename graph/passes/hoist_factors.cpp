@@ -3,9 +3,9 @@
 //     %3 = multiply %c, %a : f64[64, 64]         %5 = matmul %a, %x : f64[64]
 //     %4 = matmul %3, %x : f64[64]         ->    %4 = multiply %c, %5 : f64[64]
 //
-// The product has fewer elements, or as many, and the scaled matrix needs no memory. Nothing else may use that; the flags
-// that it would raise are not raised. docs/o1.md has the bound. Where the product is checked for infinities and NaN, its
-// multiple is checked now, which has them if the product has.
+// The product has fewer elements, or as many, and the scaled matrix needs no memory. Nothing else may use that; the
+// flags that it would raise are not raised. docs/o1.md has the bound. Where the product is checked for infinities and
+// NaN, its multiple is checked now, which has them if the product has.
 #include <utility>
 #include <vector>
 

@@ -7,8 +7,8 @@
 // store_to_load_forwarding has done the reverse, so that what uses a value at once is in one loop with it. This pass
 // asks which loops there are (fuse.h): if a value and its write are in one of them, and other groups read the value,
 // they find the same bytes in the place that it was written to. Nothing else may be written there before the last of
-// them, but for what that one writes itself, element by element. Operators whose bits depend on the layout of an operand
-// need the same strides.
+// them, but for what that one writes itself, element by element. Operators whose bits depend on the layout of an
+// operand need the same strides.
 //
 // Relies on: dce and rematerialize have run, so that the groups are those that will be lowered.
 #include <algorithm>
@@ -141,9 +141,9 @@ class StoreReuser {
   Graph& graph_;
   const PassContext& context_;
   const MemoryFacts facts_;
-  std::vector<std::vector<Use>> uses_;                        // by value, in nodes of the body
-  std::vector<int32_t> position_;                             // by value, in the body
-  std::vector<int32_t> group_;                                // by value: the group that computes it
+  std::vector<std::vector<Use>> uses_;                         // by value, in nodes of the body
+  std::vector<int32_t> position_;                              // by value, in the body
+  std::vector<int32_t> group_;                                 // by value: the group that computes it
   std::unordered_map<uint32_t, std::vector<ValueId>> writes_;  // by root: the nodes of the body that write it
 };
 

@@ -416,6 +416,47 @@ def test_small_rounds_at_o1_have_the_bits_of_the_bytecode(clock, compiled, kept)
     assert regions and all(bool(entry["demoted"]) == (not kept) for entry in regions)
 
 
+def doubled(x):
+    y = x * 2
+    gc.isenabled()
+    return y + 1
+
+
+@pytest.mark.parametrize("x, kept", [(X, True), (np.arange(8), False)])
+def test_calls_at_o1_are_compared_if_they_have_the_bits_of_the_bytecode(clock, x, kept):
+    clock.takes.update(compiled=2_000_000, bytecode=1_000_000)
+    marked = fj.jit(doubled, jit_level="O1")
+    run(marked, doubled, (x,))
+    assert bool(captured(marked, (x,))) == kept
+
+
+def sum_of_some(matrix, n, some, total):
+    count = i = 0
+    while i < n:
+        i += 1
+        gc.isenabled()
+        j = 0
+        while j < 3:
+            j += 1
+            count += 1
+            if (i * 3 + j) % 7 < some:
+                total = total + matrix @ matrix
+    return count, total
+
+
+@pytest.mark.parametrize("some, kept", [(0, True), (1, False)])
+def test_short_loops_that_many_runs_leave_early_are_given_up(some, kept):
+    matrix = np.eye(3, dtype=complex)
+    marked = fj.jit(sum_of_some)
+    for _ in range(3):
+        expected, actual = sum_of_some(matrix, 2000, some, matrix), marked(matrix, 2000, some, matrix)
+        assert expected[0] == actual[0]
+        same(expected[1], actual[1])
+    inner = sum_of_some.__code__.co_firstlineno + 6
+    loops = [entry for entry in marked._report()["entries"] if entry["kind"] == "loop" and entry["first_line"] == inner]
+    assert loops and ("its loop is left in the middle of many rounds" in [entry["demoted"] for entry in loops]) == (not kept)
+
+
 def test_large_rounds_at_o1_are_not_measured(clock):
     clock.takes.update(compiled=2_000_000, bytecode=1_000_000)
     marked = fj.jit(contracted, jit_level="O1")
