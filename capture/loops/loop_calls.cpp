@@ -216,10 +216,12 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     Typed range;
     range.kind = Kind::Range;
     const Typed start = count > 1 ? args[0] : of_int(t.integer(0), true);
-    range.ids = {start.ids[0], args[count > 1 ? 1 : 0].ids[0], count > 2 ? args[2].ids[0] : t.integer(1)};
-    if (!t.cfg.is_const(range.ids[2]) || t.cfg.at(range.ids[2]).imm == 0)
-      throw NotCompiled{"a range of an unknown step"};
-    range.natural = start.natural && t.cfg.at(range.ids[2]).imm > 0;
+    const cfg::Id step = count > 2 ? args[2].ids[0] : t.integer(1);
+    range.ids = {start.ids[0], args[count > 1 ? 1 : 0].ids[0], step};
+    // A step that varies is positive, or the interpreter has the round.
+    if (!t.cfg.is_const(step)) t.check(t.op(Op::Lt, Type::I64, t.integer(0), step));
+    else if (t.cfg.at(step).imm == 0) throw NotCompiled{"a range with a step of 0"};
+    range.natural = start.natural && (!t.cfg.is_const(step) || t.cfg.at(step).imm > 0);
     return range;
   }
   if (is(&PyEnum_Type) && count >= 1 && count <= 2 && (count == 1 || args[1].kind == Kind::Int)) {
@@ -742,12 +744,12 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
   iterator.kind = Kind::RangeIterator;
   iterator.natural = v.natural;
   const cfg::Id start = v.ids[0], stop = v.ids[1], step = v.ids[2];
-  const int64_t by = t.cfg.at(step).imm;
-  const cfg::Id span = by > 0 ? t.exact(Op::SubExact, stop, start) : t.exact(Op::SubExact, start, stop);
-  const int64_t size = by > 0 ? by : -by;
+  const bool is_known = t.cfg.is_const(step), falls = is_known && t.cfg.at(step).imm < 0;
+  const cfg::Id span = falls ? t.exact(Op::SubExact, start, stop) : t.exact(Op::SubExact, stop, start);
+  const cfg::Id size = falls ? t.integer(-t.cfg.at(step).imm) : step;
+  const cfg::Id up = is_known ? t.integer(t.cfg.at(size).imm - 1) : t.op(Op::Sub, Type::I64, size, t.integer(1));
   const cfg::Id some =
-      size == 1 ? span
-                : t.op(Op::FloorDiv, Type::I64, t.exact(Op::AddExact, span, t.integer(size - 1)), t.integer(size));
+      is_known && t.cfg.at(size).imm == 1 ? span : t.op(Op::FloorDiv, Type::I64, t.exact(Op::AddExact, span, up), size);
   const cfg::Id left = t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, t.integer(0), span), some, t.integer(0));
   iterator.ids = {start, left, step};
   return iterator;

@@ -102,7 +102,7 @@ class Version {
 
   struct Steps {
     int64_t least = 0, most = 0;
-    Id by = kNone;      // a step that is a value of 1
+    Id by = kNone;      // a step that is a value
     bool exact = true;  // no sum wraps
     bool any = false;
   };
@@ -143,6 +143,26 @@ class Version {
     return false;
   }
 
+  /// A step that an iterator has is mostly 1; one that the program computes is not.
+  bool is_loaded(Id v) const { return !cfg_.is_param[v] && cfg_.at(v).op == Op::Load; }
+
+  /// How many rounds have been done at most, within a block.
+  std::optional<Bound> rounds_before(uint32_t b) {
+    if (rounds_ == kNone) return std::nullopt;
+    const std::optional<Bound> rounds = bounds_.leaf(rounds_);
+    if (!rounds || !bounds_.at_most(number(0), *rounds)) return std::nullopt;
+    return b != head_ && shape_.dominates(body_, b) ? plus(rounds, -1) : rounds;
+  }
+
+  /// The same for one that grows by a natural number that is not known.
+  Range count_by(const Steps& s, const Bound& start, uint32_t b, std::size_t mark) {
+    const std::optional<Bound> by = bounds_.leaf(s.by), rounds = rounds_before(b);
+    if (by && rounds && s.least == 0 && s.most == 0)
+      if (const auto far = bounds_.sum(start, bounds_.product_of_naturals(*rounds, *by, *rounds, *by)))
+        return {start, far};
+    return bounds_.keep(mark), Range{};
+  }
+
   /// The range of a parameter of the head, within a block.
   Range count(std::size_t which, uint32_t b) {
     const Id p = cfg_.blocks[head_].params[which];
@@ -153,6 +173,7 @@ class Version {
     const std::size_t mark = bounds_.needed();
     const std::optional<Bound> start = bounds_.leaf(cfg_.blocks[front_].to[0].args[which]);
     if (!start) return {};
+    if (s.by != kNone && !is_loaded(s.by)) return count_by(s, *start, b, mark);
     if (s.by != kNone) {
       bounds_.need({Op::Eq, Bound{s.by, 0, 0, false}, number(1)});
       s.least += 1;
@@ -163,12 +184,8 @@ class Version {
     Range out;
     (grows ? out.low : out.high) = start;
     std::optional<Bound>& far = grows ? out.high : out.low;
-    if (rounds_ != kNone) {
-      std::optional<Bound> rounds = bounds_.leaf(rounds_);
-      if (rounds && !bounds_.at_most(number(0), *rounds)) rounds.reset();
-      if (b != head_ && shape_.dominates(body_, b)) rounds = plus(rounds, -1);
+    if (const std::optional<Bound> rounds = rounds_before(b))
       far = bounds_.sum(start, bounds_.product(rounds, number(grows ? s.most : -s.least)), !grows);
-    }
     if (!far && s.exact) {
       // What leads back to the head bounds it, if it holds of the first value too.
       std::optional<Bound> common;

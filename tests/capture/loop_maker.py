@@ -279,7 +279,8 @@ class LoopMaker:
             name = "ijk"[depth] if depth < 2 else "j2"
             bounds = self.pick(
                 "len(a)", "n", "1, n", "n - 1", "0, n, 2", "n - 1, -1, -1", "len(b)", "m.shape[0]", "3", "k, n", "-2, 3",
-                *([f"{self.indices[-1]}", f"{self.indices[-1]}, n", f"{self.indices[-1]} + 1, n"] if self.indices else []),
+                "0, len(a), k", "k, 2 * n, k + 1",
+                *([f"{self.indices[-1]}", f"{self.indices[-1]}, n", f"{self.indices[-1]} + 1, n", f"0, n, {self.indices[-1]} + 1", f"{self.indices[-1]}, len(a), {self.indices[-1]}"] if self.indices else []),
             )  # fmt: skip
             self.emit(indent, f"for {name} in range({bounds}):")
             self.indices.append(name)

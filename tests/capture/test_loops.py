@@ -496,6 +496,31 @@ def test_a_range_that_ends_at_the_last_integer():
     assert loops(compiled(far, 40))
 
 
+def multiples(a, n, least):
+    total = 0
+    for i in range(least, n):
+        for j in range(i * i, len(a), i):
+            a[j] += i
+            total ^= j
+        for j in range(i, n, 3 * i - 2):
+            total += j
+    return total
+
+
+@pytest.mark.parametrize("least", [1, 3, 0, -3, 2**61, True, np.int32(2)])
+def test_ranges_of_a_step_that_varies(least):
+    """One that is not positive has the interpreter's round, or its error."""
+    n = 40 if least < 40 else 2**61 + 3
+    marked = compiled(multiples, np.zeros(300, np.int64), n, least)
+    early = [(e["why"], e["taken"]) for entry in loops(marked) for e in entry["exits"] if e["early"]]
+    if 0 < least < 40:
+        assert early == []
+        (entry,) = loops(marked)
+        # The version of the inner loop whose indices are known to be in bounds has no check in it.
+        rounds = entry["graph"].split("# loop depth 2\n")[1:]
+        assert any("store.i64" in block and "check" not in block for block in rounds), entry["graph"]
+
+
 @pytest.mark.parametrize("dtype", ["f2", "c16", "u8", "O", "M8[s]", "U3", "f8,i4", ">f8", "g"])
 def test_a_loop_over_elements_of_other_types(dtype):
     def seen(x, y):
