@@ -21,6 +21,8 @@ struct PassContext {
   bool o1 = false;            // optimizations that stay within documented error bounds are allowed
   bool ignore_flags = false;  // errstate ignores every class of floating-point warning, and that is guarded
   ExecOrder order = ExecOrder::Program;
+  /// Groups may be as large as an expression is; else every value that is used later counts as an operand.
+  bool whole_expressions = true;
   int64_t least_again = 64 << 10;  // bytes of a value from which on it may be worth to compute it again
   std::vector<std::string> disabled;
   bool verify = false;  // after each pass; a violation is an InternalError that names the pass

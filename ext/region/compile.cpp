@@ -91,6 +91,22 @@ Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, co
   return codegen::lower(graph, groups, options);
 }
 
+/// Expressions as a whole where steps have enough operands for that.
+template <class Lower>
+Expected<codegen::Program, std::string> lower_fused(const graph::Graph& graph, graph::PassContext context,
+                                                    const Lower& lower) {
+  if (auto program = lower(graph::fuse(graph, context))) return program;
+  context.whole_expressions = false;
+  return lower(graph::fuse(graph, context));
+}
+
+Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, const graph::PassContext& context,
+                                                   const codegen::LowerOptions& options, bool quiet) {
+  return lower_fused(graph, context, [&](const std::vector<graph::Group>& groups) {
+    return lower_best(graph, groups, options, quiet);
+  });
+}
+
 }  // namespace
 
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
@@ -99,9 +115,8 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   const int64_t start = now_ns();
   graph::PassContext context = pass_context(options);
   graph::optimize(graph, context);
-  const std::vector<graph::Group> groups = graph::fuse(graph, context);
   const int64_t optimized = now_ns();
-  FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options), options.ignore_fp_flags));
+  FRAMEJIT_TRY(program, lower_best(graph, context, lower_options(options), options.ignore_fp_flags));
   const int64_t lowered = now_ns();
   FRAMEJIT_TRY(out, finish(std::move(program), options));
   out.passes_ns = optimized - start;
@@ -115,8 +130,9 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
 
 Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options) {
   const int64_t start = now_ns();
-  FRAMEJIT_TRY(program,
-               codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
+  FRAMEJIT_TRY(program, lower_fused(optimized, pass_context(options), [&](const std::vector<graph::Group>& groups) {
+                 return codegen::lower(optimized, groups, lower_options(options));
+               }));
   FRAMEJIT_TRY(out, finish(std::move(program), options));
   module::stats.compile_ns += now_ns() - start;
   return out;
@@ -125,8 +141,7 @@ Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, 
 std::string listing(const graph::Graph& optimized, const CompileOptions& options) {
   CompileOptions with_listing = options;
   with_listing.listing = true;
-  const std::vector<graph::Group> groups = graph::fuse(optimized, pass_context(options));
-  auto program = lower_best(optimized, groups, lower_options(with_listing), options.ignore_fp_flags);
+  auto program = lower_best(optimized, pass_context(options), lower_options(with_listing), options.ignore_fp_flags);
   if (!program) return "; " + program.error() + "\n";
   std::string text = codegen::listing(*program);
   for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;

@@ -22,6 +22,16 @@ constexpr std::size_t kMaxUnrelated = 32;
 /// A step takes 64 operands at most, scratch memory among them.
 constexpr std::size_t kMaxOperands = 40;
 
+/// Of a group whose values stay in registers, or in places on the stack: more take long to compile.
+constexpr std::size_t kMaxNodes = 4000;
+
+/// How much larger than an operand must be what it is broadcast to, so that it pays to compute it before?
+constexpr int64_t kLeastBroadcast = 4;
+
+/// What counts as an operand of a group: what it loads and stores, as far as that is known when a node joins it; or all
+/// values too that a later group might need.
+enum class Operands : uint8_t { Known, Possible };
+
 /// How a group touches the bytes of one root.
 struct Access {
   ValueId place;          // a value with the type of the first access
@@ -85,14 +95,16 @@ bool same_reduction(const Graph& graph, const Node& a, const Node& b) {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, ExecOrder order, FlagRules rules)
+  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, ExecOrder order, FlagRules rules,
+        Operands operands)
       : graph_(graph),
         facts_(facts),
         block_(block),
         order_(order),
         values_(graph.value_count()),
         roots_(graph.value_count()),
-        rules_(rules) {}
+        rules_(rules),
+        operands_(operands) {}
 
   std::vector<Group> run() {
     for (ValueId v : block_.nodes)
@@ -101,9 +113,12 @@ class Fuser {
     find_cheap();
     const std::vector<std::size_t> starts =
         &block_ == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
+    const std::vector<bool> early = starts.empty() ? find_early() : std::vector<bool>(graph_.value_count(), false);
+    for (ValueId v : block_.nodes)
+      if (early[index(v)]) node(v);
     for (std::size_t at = 0; at < block_.nodes.size(); ++at) {
       if (std::binary_search(starts.begin(), starts.end(), at)) gradient_ = static_cast<int32_t>(groups_.size());
-      node(block_.nodes[at]);
+      if (!early[index(block_.nodes[at])]) node(block_.nodes[at]);
     }
     place_unused_scalars();
     for (OpenGroup& g : groups_) finish(g);
@@ -148,7 +163,37 @@ class Fuser {
     }
     if (n.op == Op::Measure) measured_ = g + 1;
     for (const std::unique_ptr<Block>& block : n.blocks)
-      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, rules_).run());
+      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, rules_, operands_).run());
+  }
+
+  /// What operators of a larger shape use, such as a row that is added to a matrix, and nothing but params decides. Its
+  /// group comes first: a group of another shape in the middle of an expression would cut that.
+  std::vector<bool> find_early() const {
+    std::vector<bool> early(graph_.value_count(), false), wanted(early);
+    const auto is_given = [&](ValueId v) {
+      const Op op = graph_.node(v).op;
+      return (op == Op::Param || op == Op::Constant || early[index(v)]) && facts_.last_write[index(graph_.root(v))] < 0;
+    };
+    const auto elements = [&](const Dims& shape) { return graph_.shapes().hint(product(shape)); };
+    for (ValueId v : block_.nodes) {
+      const Node& n = graph_.node(v);
+      const OpClass cls = def(n.op).cls;
+      const bool moves = cls == OpClass::View || ((cls == OpClass::Elementwise || cls == OpClass::Cast) &&
+                                                  n.type.rank() > 0 && !is_alone(n.op) && !has_address(v));
+      early[index(v)] = moves && std::all_of(n.inputs.begin(), n.inputs.end(), is_given);
+    }
+    for (auto v = block_.nodes.rbegin(); v != block_.nodes.rend(); ++v) {
+      const Node& n = graph_.node(*v);
+      const OpClass cls = def(n.op).cls;
+      early[index(*v)] = early[index(*v)] && wanted[index(*v)];
+      const bool loops = cls == OpClass::Elementwise || cls == OpClass::Cast || cls == OpClass::Reduction;
+      for (ValueId input : n.inputs) {
+        const bool broadcasts =
+            loops && elements(graph_.type(input).shape) <= elements(shape_of(graph_, n)) / kLeastBroadcast;
+        if (early[index(*v)] || broadcasts) wanted[index(input)] = true;
+      }
+    }
+    return early;
   }
 
   /// Values of several users, all over the same shape, that cost as little as loading them, or are computed again
@@ -223,7 +268,7 @@ class Fuser {
         least = std::max(least, values_[index(input)].group);
       } else {
         least = std::max(least, earliest_load(input));
-        neighbour = std::max(neighbour, roots_[index(graph_.root(input))].last_read);
+        neighbour = std::max(neighbour, last_read(input));
       }
     }
     if (n.op == Op::Write) {
@@ -243,6 +288,14 @@ class Fuser {
     return kNone;
   }
 
+  /// The last group that loads a value, or what a free one is computed from.
+  int32_t last_read(ValueId v) const {
+    if (!values_[index(v)].free) return roots_[index(graph_.root(v))].last_read;
+    int32_t last = kNone;
+    for (ValueId input : graph_.node(v).inputs) last = std::max(last, last_read(input));
+    return last;
+  }
+
   int32_t latest(const Dims& shape) const {
     const auto it = latest_.find(hash_of(shape));
     return it == latest_.end() ? kNone : it->second;
@@ -251,7 +304,8 @@ class Fuser {
   bool may_join(ValueId v, const Node& n, const OpenGroup& g) const {
     // A step's flags are of one rule.
     if (g.flag_rule && *g.flag_rule != n.flag_rule && may_set_flags(graph_, v)) return false;
-    if (g.closed || g.group.shape != shape_of(graph_, n) || g.operands.size() + n.inputs.size() >= kMaxOperands)
+    if (g.closed || g.group.shape != shape_of(graph_, n) || g.operands.size() + n.inputs.size() >= kMaxOperands ||
+        g.group.nodes.size() >= kMaxNodes)
       return false;
     if (def(n.op).cls == OpClass::Reduction && g.reduction != kNoValue &&
         !same_reduction(graph_, n, graph_.node(g.reduction)))
@@ -293,7 +347,8 @@ class Fuser {
           from != kNone && --values_[index(input)].uses == 0 && !values_[index(input)].stored && !has_address(input);
       if (done) groups_[static_cast<std::size_t>(from)].operands.erase(index(input));
     }
-    if (n.op == Op::Write || has_address(v) || values_[index(v)].uses > 0) g.operands.insert(index(v));
+    const bool may_be_stored = operands_ == Operands::Possible && values_[index(v)].uses > 0;
+    if (n.op == Op::Write || has_address(v) || may_be_stored) g.operands.insert(index(v));
     if (n.op == Op::Write) {
       touch(g, n.type.root, v);
       roots_[index(n.type.root)].last_write = number;
@@ -316,7 +371,10 @@ class Fuser {
     const ValueId root = graph_.root(v);
     roots_[index(root)].last_read = std::max(roots_[index(root)].last_read, number);
     if (is_computed(graph_.node(root))) values_[index(root)].stored = true;
-    groups_[static_cast<std::size_t>(number)].operands.insert(index(v));
+    // Kernels hold their constants. NumPy's loops take them as operands: there has to be room for these when groups are
+    // made once more.
+    if (operands_ == Operands::Possible || graph_.node(v).op != Op::Constant)
+      groups_[static_cast<std::size_t>(number)].operands.insert(index(v));
     return touch(groups_[static_cast<std::size_t>(number)], root, v);
   }
 
@@ -359,15 +417,39 @@ class Fuser {
   int32_t measured_ = 0;  // the first group in which what has been measured is known
   int32_t gradient_ = 0;  // the first group that began with a node of the last gradient
   const FlagRules rules_;
+  const Operands operands_;
   std::vector<OpenGroup> groups_;
   std::unordered_map<std::size_t, int32_t> latest_;  // by hash of the shape; may_join compares
 };
+
+/// Does no group load and store more than a step may?
+bool have_few_operands(const Graph& graph, const std::vector<Group>& groups) {
+  return std::all_of(groups.begin(), groups.end(), [&](const Group& g) {
+    std::unordered_set<uint32_t> computed, operands;
+    for (ValueId v : g.nodes) computed.insert(index(v));
+    for (ValueId v : g.stored) operands.insert(index(v));
+    for (ValueId v : g.nodes) {
+      if (graph.node(v).op == Op::Write) operands.insert(index(v));
+      for (ValueId input : graph.node(v).inputs)
+        if (graph.node(input).op != Op::Constant && !computed.contains(index(input))) operands.insert(index(input));
+    }
+    return operands.size() <= kMaxOperands && std::all_of(g.blocks.begin(), g.blocks.end(), [&](const auto& block) {
+             return have_few_operands(graph, block);
+           });
+  });
+}
 
 }  // namespace
 
 std::vector<Group> fuse(const Graph& graph, const PassContext& context) {
   const MemoryFacts facts(graph);
-  return Fuser(graph, facts, graph.body(), context.order, flag_rules(graph)).run();
+  const FlagRules rules = flag_rules(graph);
+  const auto fused = [&](Operands operands) {
+    return Fuser(graph, facts, graph.body(), context.order, rules, operands).run();
+  };
+  if (context.whole_expressions)
+    if (std::vector<Group> groups = fused(Operands::Known); have_few_operands(graph, groups)) return groups;
+  return fused(Operands::Possible);
 }
 
 }  // namespace framejit::graph

@@ -19,6 +19,11 @@
 // What is computed again (Node::rematerialized) is free as well, where all that use it are loops over its shape; else
 // it is in no group that began before it: it is there so that nothing of it lives so long.
 //
+// A group may be as large as an expression is: values that only it uses take no memory, however many wait for their
+// use. What it loads and stores has to fit a step, which is known at the end only. If a group has more, or if it could
+// not be lowered (its values wait in the scratch memory of NumPy's loops), groups are made once more, and each value
+// that a later group may need counts as one of 40 operands (PassContext::whole_expressions).
+//
 // In-place writes to params are joined freely, also across statements that may set a flag: the run time can undo them.
 #pragma once
 
