@@ -27,6 +27,7 @@ from npbench import LEVELS, ONE_THREAD, is_same, parts
 
 PROGRAMS = {"equation_of_state": "eos", "isoneutral_mixing": "isoneutral", "turbulent_kinetic_energy": "tke"}
 PEERS = ("numba", "jax")
+WARM = 20  # calls in front: in some of the first ones framejit compares compiled code with the bytecode
 COLUMNS = (*LEVELS, *PEERS)
 XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
@@ -74,7 +75,7 @@ def measure(program: str, size: int, rounds: int) -> dict[str, Any]:
     calls = {"NumPy": (numpy_version, inputs)}
     for level in LEVELS:
         marked = framejit.jit(numpy_version, jit_level=level)
-        for call in range(4):
+        for call in range(WARM if size <= 18 else WARM // 2):
             seconds, actual = timed(marked, inputs)
             if call == 0:
                 found[f"{level} first"] = seconds * 1e3

@@ -25,8 +25,12 @@ constexpr int kMostRuns = 12;            // of a block behind the first
 constexpr int64_t kEnough = 50000;       // ns of it
 constexpr double kSure = 0.6;            // of an estimate
 constexpr int64_t kTooLong = 200000000;  // the bytecode may take many times as long
-constexpr int64_t kLong = 300000,
-                  kManyTimes = 3;  // the bytecode does not run again for so long, where so much is gained
+// The bytecode does not run again for so long, where so much is gained. A longer time is disturbed by less.
+struct LongRun {
+  int64_t ns;
+  double times;
+};
+constexpr std::array<LongRun, 2> kLongRuns = {{{300000, 3.0}, {3000000, 1.5}}};
 
 PyObject* test_clock = nullptr;  // owned
 
@@ -80,7 +84,10 @@ void Comparison::add(int64_t nanoseconds, double least_bytecode) {
   ++runs_;
   spent_ += nanoseconds;
   // A long one need not come again where so much is gained.
-  if (side == Side::Bytecode && nanoseconds > kLong && nanoseconds > kManyTimes * times_[0][0]) {
+  const bool gains = std::any_of(kLongRuns.begin(), kLongRuns.end(), [&](const LongRun& run) {
+    return nanoseconds > run.ns && static_cast<double>(nanoseconds) > run.times * static_cast<double>(times_[0][0]);
+  });
+  if (side == Side::Bytecode && gains) {
     verdict_ = Verdict::Keep;
     gain_ = nanoseconds - times_[0][0];
   }

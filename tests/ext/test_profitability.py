@@ -112,10 +112,11 @@ def test_an_estimate_saves_the_comparison(clock):
     assert clock.read["bytecode"] == 0 and captured(marked, (X,)) == 50
 
 
-def test_a_long_run_of_the_bytecode_does_not_come_again(clock):
-    clock.takes.update(compiled=1_000_000, bytecode=50_000_000)
+@pytest.mark.parametrize("compiled, bytecode, once", [(1, 50, True), (4, 7, True), (4, 5, False), (0.4, 1.1, False)])
+def test_a_long_run_of_the_bytecode_does_not_come_again(clock, compiled, bytecode, once):
+    clock.takes.update(compiled=int(compiled * 1e6), bytecode=int(bytecode * 1e6))
     run(fj.jit(affine), affine, (X,))
-    assert clock.read["bytecode"] == 1
+    assert (clock.read["bytecode"] == 1) == once
 
 
 @pytest.mark.parametrize("options", [{"fullgraph": True}, {"jit_level": "O1"}])
