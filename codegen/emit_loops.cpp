@@ -20,7 +20,9 @@ constexpr std::ptrdiff_t kSingleBody[2] = {100, 200}, kHeavyWeight = 40;
 /// processor looks a few hundred instructions ahead, which are one body of a long chain, and waits.
 constexpr std::ptrdiff_t kMostWeight = 600;
 constexpr std::size_t kShortBody = 48, kLongBody = 400;  // instructions
-constexpr int kAhead = 2048;                             // bytes
+/// Larger expressions have chains enough of their own, and need all registers.
+constexpr std::size_t kMostInterleaved = 150;
+constexpr int kAhead = 2048;  // bytes
 
 }  // namespace
 
@@ -78,7 +80,7 @@ void NestEmitter::set_tail() {
 /// one could stand too.
 bool NestEmitter::may_interleave() const {
   const auto number = [](DType t) { return graph::is_float(t) || t == DType::Bool; };
-  return heavy_ops() > 0 &&
+  return heavy_ops() > 0 && nest_.body.size() <= kMostInterleaved &&
          std::all_of(
              operands_.begin(), operands_.end(),
              [](const OperandState& o) { return o.access != Access::Strided && !graph::is_complex(o.dtype); }) &&
