@@ -76,11 +76,17 @@ class OverlapCopier {
         }
         const Type& type = graph_.type(operand);
         if (graph_.root(operand) != place.root || same_place(type, place)) continue;
-        if (graph_.shapes().hint(type.size()) > elements / kLeastRatio) return;
+        if (graph_.shapes().hint(type.size()) > elements / kLeastRatio || !may_copy(v, type)) return;
         found.emplace_back(v, i);
       }
     }
     for (const auto& [user, operand] : found) copied[index(user)].push_back(operand);
+  }
+
+  /// The bits of NumPy's loops depend on strides: theirs must be those of the copy.
+  bool may_copy(ValueId user, const Type& operand) const {
+    return def(graph_.node(user).op).exactness == Exactness::Native ||
+           operand.strides == c_strides(operand.dtype, operand.shape);
   }
 
   void insert(Block& block, const Uses& copied) {

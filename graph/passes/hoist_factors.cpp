@@ -64,7 +64,8 @@ class FactorHoister {
       const ValueId x = product.inputs[i];
       const Node& scaled = graph_.node(x);
       if (scaled.op != Op::Multiply || scaled.type.dtype != dtype || position_[index(x)] < 0 || uses_[index(x)] != 1 ||
-          facts_.viewed[index(x)] || facts_.result[index(x)] || facts_.captured[index(x)])
+          facts_.viewed[index(x)] || facts_.result[index(x)] || facts_.captured[index(x)] ||
+          scaled.flag_rule != product.flag_rule)
         continue;
       for (std::size_t k = 0; k < 2; ++k) {
         const ValueId number = scaled.inputs[k], matrix = scaled.inputs[1 - k];
