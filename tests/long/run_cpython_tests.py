@@ -27,6 +27,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -267,17 +268,18 @@ def run_module(name, mode, share, seed, timeout):
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "result.json")
         command = [sys.executable, "-W", "ignore", __file__, "--child", name, mode, str(share), str(seed), output]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, cwd=folder, env=environment()
-            )
-        except subprocess.TimeoutExpired:
-            return {"status": "timeout", "outcomes": {}, "details": {}, "counters": {}}
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, **pipes, cwd=folder, env=environment(), start_new_session=True) as process:
+            try:
+                _, errors = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # with what the tests have started
+                return {"status": "timeout", "outcomes": {}, "details": {}, "counters": {}}
         if os.path.exists(output):
             with open(output) as f:
                 return {"status": "ran", **json.load(f)}
-        tail = done.stderr.decode(errors="replace")[-3000:]
-        return {"status": f"exit {done.returncode}", "outcomes": {}, "details": {"process": tail}, "counters": {}}
+        tail = errors.decode(errors="replace")[-3000:]
+        return {"status": f"exit {process.returncode}", "outcomes": {}, "details": {"process": tail}, "counters": {}}
 
 
 def differences(plain, spliced):
