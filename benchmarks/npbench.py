@@ -142,7 +142,9 @@ def main() -> int:
     parser.add_argument("--size", default="S", choices=["S", "M", "L", "paper"])
     parser.add_argument("--only", default="", help="kernels with this word in their names")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--warm", type=int, default=20, help="calls in front")
+    parser.add_argument(
+        "--warm", type=int, default=50, help="calls in front: in some of the first ones plain Python is measured"
+    )
     parser.add_argument("--limit", type=float, default=300, help="seconds for a kernel")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--row", help=argparse.SUPPRESS)
