@@ -22,14 +22,14 @@ constexpr std::size_t kMaxUnrelated = 32;
 /// A step takes 64 operands at most, scratch memory among them.
 constexpr std::size_t kMaxOperands = 40;
 
-/// Of a group whose values stay in registers, or in places on the stack: more take long to compile.
+/// The most nodes of a group. Larger groups take long to compile.
 constexpr std::size_t kMaxNodes = 4000;
 
-/// How much larger than an operand must be what it is broadcast to, so that it pays to compute it before?
+/// An operand that is broadcast to at least so many times its size is computed in a group of its own that comes first.
 constexpr int64_t kLeastBroadcast = 4;
 
-/// What counts as an operand of a group: what it loads and stores, as far as that is known when a node joins it; or all
-/// values too that a later group might need.
+/// The operands of a group that count towards the limit. Known: the values that it loads or stores, as far as that is
+/// known when a node joins it. Possible: all values that a later group might load, too.
 enum class Operands : uint8_t { Known, Possible };
 
 /// How a group touches the bytes of one root.
@@ -166,8 +166,8 @@ class Fuser {
       groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, rules_, operands_).run());
   }
 
-  /// What operators of a larger shape use, such as a row that is added to a matrix, and nothing but params decides. Its
-  /// group comes first: a group of another shape in the middle of an expression would cut that.
+  /// Finds nodes that depend on params only and are broadcast to a larger shape, such as a row that is added to a
+  /// matrix. Their group comes first: in the middle of an expression it would cut that into two groups.
   std::vector<bool> find_early() const {
     std::vector<bool> early(graph_.value_count(), false), wanted(early);
     const auto is_given = [&](ValueId v) {

@@ -128,7 +128,7 @@ def test_the_passes_find_work_in_random_programs(name: str, monkeypatch: pytest.
 
 
 def test_an_outer_sum_is_written_in_place() -> None:
-    """Of memory that is written over, a row and a column are copied, not the whole result."""
+    """The row and the column that are read are copied; the result is not."""
 
     def relax(path, k):
         path[:] = np.minimum(path[:], np.add.outer(path[:, k], path[k, :]))
