@@ -288,11 +288,12 @@ class Fuser {
     return kNone;
   }
 
-  /// The last group that loads a value, or what a free one is computed from.
+  /// The last group that loads a value, or an operand of a free one.
   int32_t last_read(ValueId v) const {
     if (!values_[index(v)].free) return roots_[index(graph_.root(v))].last_read;
     int32_t last = kNone;
-    for (ValueId input : graph_.node(v).inputs) last = std::max(last, last_read(input));
+    for (ValueId input : graph_.node(v).inputs)  // no further: time is linear in operands
+      if (!values_[index(input)].free) last = std::max(last, roots_[index(graph_.root(input))].last_read);
     return last;
   }
 

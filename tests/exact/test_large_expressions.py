@@ -97,3 +97,11 @@ def test_in_place_with_many_live_values() -> None:
         return a, b
 
     assert_same(program, arguments)
+
+
+def test_a_chain_of_numbers_that_are_used_twice() -> None:
+    """Fusion looks at operands of such numbers, not at all ways back: 2 ** 60 here, so this would not end."""
+    source = "def program(a, s):\n" + "    s = s * s - s * 0.5\n" * 60 + "    return (a + s) * s\n"
+    scope: dict = {}
+    exec(source, scope)
+    assert_same(scope["program"], lambda: (np.ones((7, 13)), np.float64(0.5)))
