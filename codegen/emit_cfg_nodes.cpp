@@ -296,14 +296,16 @@ void CfgNodes::emit_division_by(Id id, int64_t divisor) {
       static_cast<uint64_t>((static_cast<unsigned __int128>(1) << (63 + bits)) / static_cast<uint64_t>(divisor)) + 1;
   const Gp sign = cc_.newInt64(), number = cc_.newInt64(), high = cc_.newInt64(), factor = cc_.newInt64();
   const Gp dividend = gp(n.args[0]);
-  cc_.mov(sign, dividend);
-  cc_.sar(sign, 63);
   cc_.mov(number, dividend);
-  cc_.xor_(number, sign);
+  if (!n.of_natural) {
+    cc_.mov(sign, dividend);
+    cc_.sar(sign, 63);
+    cc_.xor_(number, sign);
+  }
   cc_.mov(factor, reciprocal);
   cc_.mul(high, number, factor);
   if (bits > 1) cc_.shr(high, bits - 1);
-  cc_.xor_(high, sign);
+  if (!n.of_natural) cc_.xor_(high, sign);
   if (n.op == Op::FloorDiv) return void(cc_.mov(gp(id), high));
   const Gp rest = cc_.newInt64();
   cc_.mov(factor, divisor);

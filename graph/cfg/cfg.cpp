@@ -49,6 +49,7 @@ std::string text_of(const Cfg& cfg, Id id) {
   if (n.op == Op::Ramp) out += " by " + std::to_string(n.imm);
   if (n.count != kNone) out += (n.from_last ? " last " : " first ") + name_of(n.count);
   if (n.where != kNone) out += " where " + name_of(n.where);
+  if (n.of_natural) out += " natural";
   if (n.exit != kNone) out += " else exit" + std::to_string(n.exit);
   return out;
 }

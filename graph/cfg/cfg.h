@@ -93,11 +93,12 @@ struct Node {
   uint8_t scale = 1;                   // Load, Store: of the index (1, 2, 4 or 8)
   uint8_t lanes = 1;                   // of the result, or of what is stored
   Id args[3] = {kNone, kNone, kNone};  // Load: base, index or none. Store: base, index or none, value
-  Id count = kNone;        // of vectors: how many lanes take part; the others are 0 once loaded, and not stored
-  bool from_last = false;  // of those: the last ones, else the first ones
-  Id where = kNone;        // of vectors: only the lanes in which this is not 0 take part
-  int64_t imm = 0;         // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
-  uint32_t exit = kNone;   // Checks
+  Id count = kNone;         // of vectors: how many lanes take part; the others are 0 once loaded, and not stored
+  bool from_last = false;   // of those: the last ones, else the first ones
+  Id where = kNone;         // of vectors: only the lanes in which this is not 0 take part
+  int64_t imm = 0;          // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
+  uint32_t exit = kNone;    // Checks
+  bool of_natural = false;  // FloorDiv, FloorMod by a constant: the dividend is known not to be negative
   const Function* function = nullptr;
 };
 

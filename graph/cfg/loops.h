@@ -35,6 +35,9 @@ void step_addresses(Cfg& cfg);
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 
+/// Finds the dividends that are not negative. No pass that moves divisions may follow.
+void find_naturals(Cfg& cfg);
+
 /// Branches around a few cheap operations become choices between values.
 void choose_values(Cfg& cfg);
 

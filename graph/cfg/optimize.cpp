@@ -621,6 +621,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
   sink_results(cfg);
   drop_unused(cfg);
   join_blocks(cfg);
+  find_naturals(cfg);
 }
 
 }  // namespace framejit::cfg
