@@ -137,6 +137,8 @@ bool unroll_short_loops(Cfg& cfg) {
       last.clear();
       for (uint32_t b : members) {
         Block& made = cfg.blocks[copy.blocks.at(b)];
+        // The loop around it polls.
+        std::erase_if(made.nodes, [&](Id id) { return cfg.at(id).op == Op::Poll; });
         for (int k = 0; k < made.successors(); ++k)
           if (made.to[k].block == fresh) {
             made.to[k].block = head;

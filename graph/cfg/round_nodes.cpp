@@ -92,7 +92,6 @@ bool RoundNodes::line_up() {
   }
   if (nodes > kMostNodes || cfg_.blocks[head_].params.size() > kMostParams) return false;
   // One block asks whether the loop goes on, and control always comes there.
-  uint32_t last = kNone;
   flow_.assign(cfg_.blocks.size(), 0.0);
   flow_[head_] = 1.0;
   std::vector<uint32_t> order;
@@ -105,16 +104,16 @@ bool RoundNodes::line_up() {
     bool ends = false;
     for (int k = 0; k < count; ++k) ends = ends || block.to[k].block == head_ || !inside[block.to[k].block];
     if (ends) {
-      if (last != kNone || block.end != Block::End::Branch) return false;
+      if (last_ != kNone || block.end != Block::End::Branch) return false;
       const bool first = block.to[0].block == head_, second = block.to[1].block == head_;
       if (first == second || inside[block.to[first ? 1 : 0].block]) return false;
-      last = b;
+      last_ = b;
       back_ = first ? 0 : 1;
       continue;
     }
     for (int k = 0; k < count; ++k) flow_[block.to[k].block] += flow_[b] / count;
   }
-  if (last == kNone || flow_[last] != 1.0) return false;
+  if (last_ == kNone || flow_[last_] != 1.0) return false;
   for (Id p : cfg_.blocks[head_].params) form_[p] = {};
   for (uint32_t b : order) {
     if (b != head_) choose_params(b);
@@ -123,7 +122,7 @@ bool RoundNodes::line_up() {
     for (const Id id : std::vector<Id>(cfg_.blocks[b].nodes)) take(cfg_.at(id), id, where);
   }
   join_stores();
-  const Block& block = cfg_.blocks[last];
+  const Block& block = cfg_.blocks[last_];
   end_condition_ = name(block.condition);
   for (Id v : block.to[back_].args) next_.push_back(name(v));
   if (!is_inside(end_condition_)) return false;

@@ -81,8 +81,9 @@ class RoundNodes {
   Cfg& cfg_;
   const Shape& shape_;
   const uint32_t head_;
-  const bool divides_;  // divisions of small numbers become products
-  int back_ = 0;
+  const bool divides_;        // divisions of small numbers become products
+  uint32_t last_ = kNone;     // the block that asks whether there is another round
+  int back_ = 0;              // which of its edges leads to that
   std::vector<double> flow_;  // by block: how much of what enters the loop comes there, if each branch halves it
   std::vector<Step> order_;
   std::map<Id, Id> names_;  // of values of the loop: their copies

@@ -3,10 +3,10 @@
 // An inner loop gets a second one in front, which does as many rounds at once as a vector has lanes, in the order:
 // loads, operations, checks, stores. Branches within a round become choices, and loads and stores of those lanes in
 // which control would come there. Its checks have no exits. Where one fails in any lane, nothing of these rounds is
-// stored, and the loop as it was does them, and leaves where it did. That loop always does the last round, so that
-// whatever is used behind it comes from there. Loads and stores of other rounds meet only where that changes nothing:
-// the distances of addresses tell, compared in front of the loop. Sums of floats are not vectors: their order counts.
-// Sums of integers are, if they cannot overflow.
+// stored, and the loop as it was does them, and leaves where it did. That loop also does the last round, if anything is
+// used after the loop that is not known from counts and sums. Loads and stores of other rounds meet only where that
+// changes nothing: the distances of addresses tell, compared in front of the loop. Sums of floats are not vectors:
+// their order counts. Sums of integers are, if they cannot overflow.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kMostTests = 40;
 constexpr int64_t kFewRounds = 4;  // fewer are done one by one
+constexpr int64_t kFewLanes = 4;   // the least that are done at once
 constexpr int kWideBytes = 64;     // vectors of this size take a number of lanes
 
 class Vectors : Rounds {
@@ -37,6 +38,7 @@ class Vectors : Rounds {
     for (const Step& s : steps)
       if (skipped_.count(s.id) == 0 && !classify(s)) return false;
     if (!find_next() || !find_lanes() || !find_meetings()) return false;
+    ends_ = is_known_after() && !is_used_outside();
     build();
     return true;
   }
@@ -172,6 +174,46 @@ class Vectors : Rounds {
     end_ = c.args[1 - which];
     step_ = counts.step;
     return true;
+  }
+
+  // Whether the loop as it was need not do the last round.
+
+  /// Is all that the loop hands on when it ends known from counts and from what the next round would get?
+  bool is_known_after() const {
+    const std::vector<Id>& args = cfg_.blocks[last_].to[1 - back_].args;
+    return std::all_of(args.begin(), args.end(), [&](Id arg) {
+      const Id v = name(arg);
+      if (!is_inside(v) || std::find(next_.begin(), next_.end(), v) != next_.end()) return true;
+      return form(v).kind != Form::Lanes && !form(v).loaded && unknown_.count(v) == 0 && skipped_.count(v) == 0;
+    });
+  }
+
+  /// Do other blocks use values of the loop, but those that it hands on?
+  bool is_used_outside() const {
+    const std::vector<uint32_t> members = blocks_of_loop(cfg_, shape_, head_);
+    std::vector<bool> is_member(cfg_.blocks.size()), is_value(cfg_.nodes.size());
+    for (const uint32_t b : members) {
+      is_member[b] = true;
+      for (const Id v : cfg_.blocks[b].params) is_value[v] = true;
+      for (const Id v : cfg_.blocks[b].nodes) is_value[v] = true;
+    }
+    const auto uses = [&](Id v) { return v != kNone && is_value[v]; };
+    const auto any = [&](const std::vector<Id>& values) { return std::any_of(values.begin(), values.end(), uses); };
+    const auto exits = [&](uint32_t exit) { return exit != kNone && any(cfg_.exits[exit].values); };
+    for (uint32_t b = 0; b < cfg_.blocks.size(); ++b) {
+      const Block& block = cfg_.blocks[b];
+      if (is_member[b]) continue;
+      if (block.end == Block::End::Branch && uses(block.condition)) return true;
+      if (block.end == Block::End::Leave && exits(block.exit)) return true;
+      for (int k = 0; k < block.successors(); ++k)
+        if (any(block.to[k].args)) return true;
+      for (const Id id : block.nodes) {
+        const Node& n = cfg_.at(id);
+        if (uses(n.args[0]) || uses(n.args[1]) || uses(n.args[2]) || uses(n.count) || uses(n.where) || exits(n.exit))
+          return true;
+      }
+    }
+    return false;
   }
 
   // Which nodes can be done in lanes.
@@ -437,11 +479,12 @@ class Vectors : Rounds {
   };
 
   /// The rounds of all lanes, or of the first `count`, up to what the next round gets. What they add to sums is added
-  /// to `sums`, or, with a count, to the numbers themselves. Where a check fails, control goes along the edge.
-  std::vector<Id> rounds(const std::vector<Id>& state, Id count, std::vector<Id>& sums, const Edge& fails) {
+  /// to `sums`, or, if there are none, to the numbers themselves. Where a check fails, control goes along the edge.
+  std::vector<Id> rounds(const std::vector<Id>& state, Id count, std::vector<Id>* sums, const Edge& fails) {
     enter(state);
     vectors_.clear();
     std::vector<Waiting> stores;
+    bool polled = false;
     for (const Step& step : order_) {
       const Node n = cfg_.at(step.id);
       const auto where_it_holds = [&](Id v, Node otherwise) {
@@ -451,6 +494,7 @@ class Vectors : Rounds {
       Node other;
       switch (n.op) {
         case Op::Poll: {
+          if (std::exchange(polled, true)) break;
           Node waits;
           waits.op = Op::Waits;
           waits.type = Type::I64;
@@ -500,13 +544,13 @@ class Vectors : Rounds {
     }
     std::vector<Id> next;
     const Id done = count == kNone ? constant(lanes_) : count;
-    auto sum = sums.begin();
+    std::size_t sum = 0;
     for (std::size_t i = 0; i < params_.size(); ++i) {
       const Id p = cfg_.blocks[head_].params[i];
       const Param& param = params_[i];
       if (param.kind == Param::Sums) {
-        if (count == kNone) {
-          *sum = add(lanes_of(Op::Add, Type::I64, *sum, vector(param.added)));
+        if (sums) {
+          (*sums)[sum] = add(lanes_of(Op::Add, Type::I64, (*sums)[sum], vector(param.added)));
           ++sum;
           next.push_back(scalar(p));
         } else {
@@ -575,14 +619,14 @@ class Vectors : Rounds {
   void build() {
     const uint32_t level = cfg_.blocks[head_].level, outside = cfg_.blocks[front_].level;
     const bool takes_count = bytes_ == kWideBytes && in_order_.empty();
+    const bool halves = takes_count && reads_what_it_writes();
     const uint32_t first = block(outside);
     cfg_.blocks[front_].to[0].block = first;
     // Are there enough rounds, do sums stay small, and are addresses apart?
     std::vector<Id> state = begin(first);
     const Edge one_by_one{head_, state};
     const Id more = left(state);
-    const int64_t fewest = takes_count ? kFewRounds : lanes_;
-    require(make(Op::Le, constant(fewest), more), true, one_by_one);
+    require(at_least(takes_count ? kFewRounds : lanes_, more), true, one_by_one);
     std::vector<Id> zeros;
     for (std::size_t i = 0; i < params_.size(); ++i) {
       if (params_[i].kind != Param::Sums) continue;
@@ -606,12 +650,13 @@ class Vectors : Rounds {
         require(make(Op::Or, make(Op::Le, a_end, b), make(Op::Le, b_end, a)), true, one_by_one);
       }
     }
-    const uint32_t wide = block(level), rest = takes_count ? block(outside) : head_;
+    const uint32_t wide = block(level), rest = takes_count || ends_ ? block(outside) : head_;
     const auto with = [](std::vector<Id> a, const std::vector<Id>& b) {
       a.insert(a.end(), b.begin(), b.end());
       return a;
     };
-    if (takes_count) branch(make(Op::Le, constant(lanes_), more), {wide, with(state, zeros)}, {rest, state});
+    const int64_t all = lanes_;
+    if (takes_count) branch(at_least(all, more), {wide, with(state, zeros)}, {rest, state});
     else jump({wide, with(state, zeros)});
     // All lanes.
     state = begin(wide);
@@ -625,22 +670,70 @@ class Vectors : Rounds {
       return {std::exchange(at_, held), {}};
     };
     const Edge fails = aside(head_, state, sums);
-    std::vector<Id> next = rounds(state, kNone, sums, fails);
-    const Id again = make(Op::Le, constant(lanes_), left(next));
+    std::vector<Id> next = rounds(state, kNone, &sums, fails);
+    const Id again = at_least(all, left(next));
     const Edge done = aside(rest, next, sums);
     branch(again, {wide, with(next, sums)}, done);
-    if (!takes_count) return;
-    // As many as are left, but for the last.
+    if (rest == head_) return;
+    // As many as are left.
     state = begin(rest);
-    const Id count = left(state);
-    require(make(Op::Ne, count, constant(0)), true, {head_, state});
-    std::vector<Id> none;
-    next = rounds(state, count, none, {head_, state});
-    jump({head_, next});
+    for (int64_t half = all / 2; halves && half >= kFewLanes; half /= 2) {
+      const uint32_t some = block(outside), fewer = block(outside);
+      branch(at_least(half, left(state)), {some, state}, {fewer, state});
+      const std::vector<Id> before = begin(some);
+      lanes_ = static_cast<int>(half);
+      jump({fewer, rounds(before, kNone, nullptr, {head_, before})});
+      state = begin(fewer);
+    }
+    const uint32_t over = ends_ ? block(outside) : kNone;
+    if (ends_) require(at_least(1, left(state)), true, {over, state});
+    if (!takes_count || halves) {
+      jump({head_, state});
+    } else {
+      const Id more_rounds = left(state);
+      const Id count = ends_ ? make(Op::Add, more_rounds, constant(1)) : more_rounds;
+      if (!ends_) require(make(Op::Ne, count, constant(0)), true, {head_, state});
+      next = rounds(state, count, nullptr, {head_, state});
+      jump({ends_ ? over : head_, next});
+    }
+    if (ends_) hand_on(over);
+  }
+
+  /// Of so many rounds that are left, can those be done at once?
+  Id at_least(int64_t rounds, Id more) { return make(Op::Le, constant(ends_ ? rounds - 1 : rounds), more); }
+
+  /// The loop is over: a block with the state of the round that there is not.
+  void hand_on(uint32_t over) {
+    const std::vector<Id> state = begin(over);
+    const Edge& end = cfg_.blocks[last_].to[1 - back_];
+    Edge out{end.block, {}};
+    for (const Id arg : std::vector<Id>(end.args)) {
+      const Id v = name(arg);
+      const auto given = std::find(next_.begin(), next_.end(), v);
+      if (!is_inside(v)) {
+        out.args.push_back(v);
+      } else if (given != next_.end()) {
+        out.args.push_back(state[static_cast<std::size_t>(given - next_.begin())]);
+      } else {
+        enter(state);
+        out.args.push_back(form(v).step == 0 ? scalar(v) : make(Op::Sub, scalar(v), constant(form(v).step)));
+      }
+    }
+    jump(std::move(out));
+  }
+
+  /// A vector that the processor still writes is read quickly only by a vector of the same size and place.
+  bool reads_what_it_writes() const {
+    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& store) {
+      return store.stores && std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& load) {
+               return !load.stores && load.stride != 0 && load.node.args[0] == store.node.args[0];
+             });
+    });
   }
 
   const int bytes_;
   int lanes_ = 0;
+  bool ends_ = false;      // the loop as it was need not do the last round
   std::set<Id> skipped_;   // copies that sums stand for
   std::set<Id> unknown_;   // parameters that have no form
   std::set<Id> in_order_;  // sums of floats
