@@ -18,7 +18,7 @@ namespace framejit::cfg {
 namespace {
 
 constexpr int kMostSteps = 8;  // from a value to those it is made of
-constexpr std::size_t kMostBlocks = 24, kMostNodes = 300, kMostConditions = 24;
+constexpr std::size_t kMostBlocks = 24, kMostNodes = 300, kMostConditions = 48;
 
 struct Range {
   std::optional<Bound> low, high;
@@ -418,6 +418,19 @@ class Version {
     nodes.insert(nodes.end(), made.begin(), made.end());
   }
 
+  /// By value: in how many loops it is computed; what is made for the conditions is in front of this loop.
+  std::vector<uint32_t> depths() const {
+    std::vector<uint32_t> out(cfg_.nodes.size(), shape_.depth[front_]);
+    for (uint32_t b : shape_.order) {
+      for (Id v : cfg_.blocks[b].params) out[v] = shape_.depth[b];
+      for (Id v : cfg_.blocks[b].nodes) out[v] = shape_.depth[b];
+    }
+    return out;
+  }
+
+  /// Is it 0 or 1?
+  bool is_truth(Id v) const { return !cfg_.is_param[v] && is_comparison(cfg_.at(v).op); }
+
   void split() {
     const Copy copy = copy_blocks(cfg_, members_);
     for (const auto& [block, slow] : copy.blocks)  // other values come first
@@ -432,19 +445,26 @@ class Version {
     cfg_.blocks[fast].to[0] = on;
     cfg_.blocks[slow].to[0] = on;
     cfg_.blocks[slow].to[0].block = copy.blocks.at(head_);
-    uint32_t at = front_;
-    for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      const Condition& c = wanted_[i];
-      const Id holds = c.op ? bounds_.node(*c.op, bounds_.value(c.a), bounds_.value(c.b)) : c.a.base;
-      const uint32_t next = i + 1 < wanted_.size() ? fresh() : fast;
-      place_made(at);
-      Block& block = cfg_.blocks[at];
-      block.end = Block::End::Branch;
-      block.condition = holds;
-      block.to[0] = {next, {}};
-      block.to[1] = {slow, {}};
-      at = next;
+    // What is known earlier comes first, so that it can be asked once for several rounds of the loops around this one.
+    const std::vector<uint32_t> depth = depths();
+    const auto depth_of = [&](const Condition& c) {
+      const auto of = [&](Id v) { return v == kNone ? 0 : depth[v]; };
+      return std::max(of(c.a.base), of(c.b.base));
+    };
+    std::stable_sort(wanted_.begin(), wanted_.end(),
+                     [&](const Condition& a, const Condition& b) { return depth_of(a) < depth_of(b); });
+    Id all = kNone;
+    for (const Condition& c : wanted_) {
+      Id holds = c.op ? bounds_.node(*c.op, bounds_.value(c.a), bounds_.value(c.b)) : c.a.base;
+      if (!is_truth(holds)) holds = bounds_.node(Op::Ne, holds, bounds_.constant(0));
+      all = all == kNone ? holds : bounds_.node(Op::And, all, holds);
     }
+    place_made(front_);
+    Block& block = cfg_.blocks[front_];
+    block.end = Block::End::Branch;
+    block.condition = all;
+    block.to[0] = {fast, {}};
+    block.to[1] = {slow, {}};
     mend(cfg_, copy, block_of_);
   }
 
