@@ -224,6 +224,7 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     range.natural = start.natural && (!t.cfg.is_const(step) || t.cfg.at(step).imm > 0);
     return range;
   }
+  const auto choose = [&](Op op, cfg::Id a, cfg::Id b, cfg::Id c) { return t.op(op, Type::I64, a, b, c); };
   if (is(&PyEnum_Type) && count >= 1 && count <= 2 && (count == 1 || args[1].kind == Kind::Int)) {
     Typed number, joint;
     number.kind = Kind::Iterator;
@@ -232,6 +233,7 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     joint.kind = Kind::Joint;
     joint.holds = "e";
     joint.items = {std::move(number), iterator_over(t, args[0])};
+    count_items(joint, choose);
     return joint;
   }
   if (is(&PyZip_Type) && count >= 1) {
@@ -239,6 +241,7 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     joint.kind = Kind::Joint;
     joint.holds = "z";
     for (const Typed& a : args) joint.items.push_back(iterator_over(t, a));
+    count_items(joint, choose);
     return joint;
   }
   if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(t, args);
@@ -641,16 +644,14 @@ namespace {
 
 /// Is there another item? A number that is not 0, or 1 for what never ends.
 cfg::Id has_more(LoopTranslator& t, const Typed& iterator) {
-  if (iterator.kind == Kind::RangeIterator) return t.op(Op::Ne, Type::I64, iterator.ids[1], t.integer(0));
+  if (const cfg::Id left = iterator.left(); left != cfg::kNone) return t.op(Op::Ne, Type::I64, left, t.integer(0));
   if (iterator.kind == Kind::Joint) {
     cfg::Id all = t.integer(1);
     for (const Typed& part : iterator.items) all = t.op(Op::And, Type::I64, all, has_more(t, part));
     return all;
   }
   if (iterator.items.empty()) return t.integer(1);
-  const Typed& over = iterator.items[0];
-  const cfg::Id length = over.kind == Kind::List ? t.load(over.ids[0], py::kListSize) : over.ids[1];
-  return t.op(Op::Lt, Type::I64, iterator.ids[0], length);
+  return t.op(Op::Lt, Type::I64, iterator.ids[0], t.load(iterator.items[0].ids[0], py::kListSize));
 }
 
 /// The next item of an iterator that has one.
@@ -662,6 +663,7 @@ Typed take(LoopTranslator& t, Typed& iterator) {
     return of_int(next, iterator.natural);
   }
   if (iterator.kind == Kind::Joint) {
+    if (!iterator.ids.empty()) iterator.ids = {t.op(Op::Sub, Type::I64, iterator.ids[0], t.integer(1))};
     Typed tuple;
     tuple.kind = Kind::Tuple;
     for (Typed& part : iterator.items) {
@@ -676,12 +678,25 @@ Typed take(LoopTranslator& t, Typed& iterator) {
     iterator.ids = {t.exact(Op::AddExact, at, t.integer(1))};
     return of_int(at, iterator.natural);
   }
-  iterator.ids = {t.op(Op::Add, Type::I64, at, t.integer(1))};
+  iterator.ids[0] = t.op(Op::Add, Type::I64, at, t.integer(1));
+  if (iterator.ids.size() > 1) iterator.ids[1] = t.op(Op::Sub, Type::I64, iterator.ids[1], t.integer(1));
   const Typed over = iterator.items[0];
   return over.kind == Kind::List ? item_of(t, over, at) : get_item(t, over, of_int(at, true));
 }
 
 }  // namespace
+
+void count_items(Typed& joint, const std::function<cfg::Id(cfg::Op, cfg::Id, cfg::Id, cfg::Id)>& node) {
+  cfg::Id fewest = cfg::kNone;
+  for (const Typed& part : joint.items) {
+    const cfg::Id left = part.left();
+    const bool counts = part.kind == Kind::Iterator && part.items.empty();
+    if (left == cfg::kNone && !counts) return;
+    if (left == cfg::kNone) continue;
+    fewest = fewest == cfg::kNone ? left : node(Op::Select, node(Op::Lt, left, fewest, cfg::kNone), left, fewest);
+  }
+  if (fewest != cfg::kNone) joint.ids = {fewest};
+}
 
 /// The next item of a list or array, or of several.
 void for_item(LoopTranslator& t, const Instr& i) {
@@ -693,31 +708,33 @@ void for_item(LoopTranslator& t, const Instr& i) {
   const bool was_there = iterator.object >= 0;
   const cfg::Id more = has_more(t, iterator);
   const uint32_t here = t.block;
+  const auto new_block = [&] {
+    t.cfg.blocks.emplace_back();
+    t.cfg.blocks.back().level = t.cfg.blocks[here].level;
+    return static_cast<uint32_t>(t.cfg.blocks.size() - 1);
+  };
+  // The item is read in a block of its own, after the test.
+  const uint32_t inside = new_block();
+  cfg::Edge end;
   if (was_there) {
     // The interpreter ends an iterator that was there.
     if (!t.state.checkpoint) give_up("the state at the head of a loop cannot be kept");
-    cfg::Node n;
-    n.op = Op::Check;
-    n.args[0] = more;
-    n.exit = t.exit_at(*t.state.checkpoint, {});
+    end.block = new_block();
+    t.cfg.blocks[end.block].end = cfg::Block::End::Leave;
+    t.cfg.blocks[end.block].exit = t.exit_at(*t.state.checkpoint, {});
     t.program->exits.back().early = false;
-    t.add(n);
   } else {
-    // The item is read in a block of its own, behind the test.
     LoopFrame& last = ended.frames.back();
     last.stack.resize(last.stack.size() - py::kIteratorSlots);
     last.pc = static_cast<uint32_t>(i.arg);
-    const uint32_t inside = static_cast<uint32_t>(t.cfg.blocks.size());
-    t.cfg.blocks.emplace_back();
-    t.cfg.blocks.back().level = t.cfg.blocks[here].level;
-    const cfg::Edge end = t.edge_to(std::move(ended));
-    cfg::Block& b = t.cfg.blocks[here];
-    b.end = cfg::Block::End::Branch;
-    b.condition = more;
-    b.to[0].block = inside;
-    b.to[1] = end;
-    t.block = inside;
+    end = t.edge_to(std::move(ended));
   }
+  cfg::Block& b = t.cfg.blocks[here];
+  b.end = cfg::Block::End::Branch;
+  b.condition = more;
+  b.to[0].block = inside;
+  b.to[1] = end;
+  t.block = inside;
   Typed item = take(t, iterator);
   t.frame().pc = behind;
   t.push(std::move(item));
@@ -737,6 +754,7 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
     iterator.kind = Kind::Iterator;
     iterator.natural = true;
     iterator.ids = {t.integer(0)};
+    if (over->kind != Kind::List) iterator.ids.push_back(over->ids[1]);
     iterator.items = {*over};
     return iterator;
   }

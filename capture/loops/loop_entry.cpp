@@ -15,12 +15,13 @@ namespace {
 
 /// An iterator that is there at the entry, of a kind whose position the loop keeps in registers; nothing for others.
 std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source) {
-  const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b) {
+  const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
     cfg::Node n;
     n.op = op;
     n.type = cfg::Type::I64;
     n.args[0] = a;
     n.args[1] = b;
+    n.args[2] = c;
     return t.at_entry(n);
   };
   const auto guarded = [&](Typed::Kind kind) {
@@ -81,6 +82,10 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     Typed v = guarded(Kind::Iterator);
     v.natural = true;
     v.ids = {field(v, py::kIteratorIndex)};
+    if (over.kind != Kind::List) {
+      v.ids.push_back(node(cfg::Op::Sub, over.ids[1], v.ids[0]));
+      t.entry_checks.push_back(node(cfg::Op::Le, t.integer(0), v.ids[1]));
+    }
     v.items = {std::move(over)};
     return v;
   }
@@ -98,6 +103,7 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     number.ids = {field(joint, py::kIteratorIndex)};
     joint.holds = "e";
     joint.items = {std::move(number), std::move(*counted)};
+    count_items(joint, node);
     return joint;
   }
   guard(t.executor, GuardKind::Length, inside(), nullptr, nullptr, PyTuple_GET_SIZE(from));
@@ -111,6 +117,7 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     if (!part) return std::nullopt;
     joint.items.push_back(std::move(*part));
   }
+  count_items(joint, node);
   return joint.items.empty() ? std::nullopt : std::optional(joint);
 }
 

@@ -1,6 +1,7 @@
 // Functions that translate the instructions of a loop, by kind of value. Each makes nodes, or throws NotCompiled.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -113,6 +114,8 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name);
 /// Methods of instances, `list.append`, and the conjugate of a complex number, as the interpreter has them in front of
 /// the call: the method and what it is of. False: it is none of these.
 bool load_method(LoopTranslator& t, const Typed& v, PyObject* name);
+/// Lets the iterator of an enumerate or zip object count how many items are left, if all its parts do or have no end.
+void count_items(Typed& joint, const std::function<cfg::Id(cfg::Op, cfg::Id, cfg::Id, cfg::Id)>& node);
 void get_iter(LoopTranslator& t);
 void for_iter(LoopTranslator& t, const Instr& i);
 void for_item(LoopTranslator& t, const Instr& i);

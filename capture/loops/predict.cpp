@@ -113,7 +113,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
         const Typed over = imagined(v->items[0], level + 1);
         if (over.kind != Kind::View && over.kind != Kind::List) break;
         made.kind = Kind::Iterator;
-        made.ids.push_back(unknown(cfg::Type::I64));
+        for (int k = 0; k < (over.kind == Kind::List ? 1 : 2); ++k) made.ids.push_back(unknown(cfg::Type::I64));
         made.items.push_back(over);
         return made;
       }

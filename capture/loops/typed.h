@@ -65,6 +65,11 @@ struct Typed {
   /// An array, or what may be one.
   bool is_array() const;
   bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
+  /// Of an iterator: how many items are left; none: it is not known, or there is no end.
+  cfg::Id left() const {
+    if (kind == Kind::RangeIterator || (kind == Kind::Iterator && ids.size() > 1)) return ids[1];
+    return kind == Kind::Joint && !ids.empty() ? ids[0] : cfg::kNone;
+  }
   bool is_integer() const {
     return kind == Kind::Int || kind == Kind::Bool || (kind == Kind::Scalar && !graph::is_float(dtype));
   }
