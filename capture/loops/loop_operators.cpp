@@ -564,6 +564,107 @@ void update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id
   t.check(t.add(n));
 }
 
+void store(LoopTranslator& t, cfg::Id base, int offset, cfg::Mem mem, cfg::Id value) {
+  cfg::Node n;
+  n.op = Op::Store;
+  n.mem = mem;
+  n.args[0] = base;
+  n.args[2] = value;
+  n.imm = offset;
+  t.add(n);
+}
+
+/// Does one of two things, each in a block of its own. The translation goes on in a third one.
+template <class One, class Other>
+void either(LoopTranslator& t, cfg::Id condition, const One& one, const Other& other) {
+  const uint32_t here = t.block;
+  const auto new_block = [&] {
+    t.cfg.blocks.emplace_back();
+    t.cfg.blocks.back().level = t.cfg.blocks[here].level;
+    return static_cast<uint32_t>(t.cfg.blocks.size() - 1);
+  };
+  const uint32_t first = new_block(), second = new_block(), behind = new_block();
+  cfg::Block& b = t.cfg.blocks[here];
+  b.end = cfg::Block::End::Branch;
+  b.condition = condition;
+  b.to[0].block = first;
+  b.to[1].block = second;
+  const auto end = [&] {
+    t.cfg.blocks[t.block].end = cfg::Block::End::Jump;
+    t.cfg.blocks[t.block].to[0].block = behind;
+  };
+  t.block = first;
+  one();
+  end();
+  t.block = second;
+  other();
+  end();
+  t.block = behind;
+}
+
+/// Puts a number in the place of another one. Objects that nobody else sees take the new value.
+void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
+  t.flush_pending();
+  const auto both = [&](cfg::Id a, cfg::Id b) { return t.op(Op::And, Type::I64, a, b); };
+  const auto equal = [&](cfg::Id a, cfg::Id b) { return t.op(Op::Eq, Type::I64, a, b); };
+  const auto address = [&](const void* of) { return t.integer(reinterpret_cast<int64_t>(of)); };
+  constexpr cfg::Mem kCount = py::kRefcountSize == 8 ? cfg::Mem::I64 : cfg::Mem::U32;
+  const cfg::Id held = t.load(slot, 0), number = value.ids[0];
+  const auto is_own = [&](PyTypeObject* type) {
+    return both(equal(t.load(held, py::kTypeField), address(type)),
+                equal(t.load(held, py::kRefcountField, kCount), t.integer(1)));
+  };
+  switch (value.kind) {
+    case Kind::Float:
+      return either(
+          t, is_own(&PyFloat_Type), [&] { store(t, held, py::kFloatValue, cfg::Mem::F64, number); },
+          [&] { update(t, kStoreFloat, slot, t.op(Op::Bits, Type::I64, number)); });
+    case Kind::Int: {
+      // A positive number of one digit, in place of one that has a digit at least.
+      constexpr int64_t kLeast = py::kMostSharedInt + 1, kOne = py::kIntsHaveTags ? 1 << py::kIntSignBits : 1;
+      const cfg::Id own = is_own(&PyLong_Type);
+      const cfg::Id fits = t.op(Op::Below, Type::I64, t.op(Op::Sub, Type::I64, number, t.integer(kLeast)),
+                                t.integer((int64_t{1} << PyLong_SHIFT) - kLeast));
+      return either(
+          t, both(own, fits),
+          [&] {
+            const cfg::Id tag = t.load(held, py::kIntTag);
+            const cfg::Id has_room = py::kIntsHaveTags ? t.op(Op::Le, Type::I64, t.integer(kOne), tag)
+                                                       : t.op(Op::Ne, Type::I64, tag, t.integer(0));
+            either(
+                t, has_room,
+                [&] {
+                  store(t, held, py::kIntTag, cfg::Mem::I64, t.integer(kOne));
+                  store(t, held, py::kIntDigit, cfg::Mem::I32, number);
+                },
+                [&] { update(t, kStoreInt, slot, number); });
+          },
+          [&] { update(t, kStoreInt, slot, number); });
+    }
+    default: {
+      const cfg::Id made = t.op(Op::Select, Type::I64, number, address(Py_True), address(Py_False));
+      const cfg::Id other = t.op(Op::Select, Type::I64, number, address(Py_False), address(Py_True));
+      const auto count = [&](cfg::Id object, int64_t by) {
+        if constexpr (!py::kHasImmortals)
+          store(t, object, py::kRefcountField, kCount,
+                t.op(Op::Add, Type::I64, t.load(object, py::kRefcountField, kCount), t.integer(by)));
+      };
+      return either(
+          t, equal(held, made), [] {},
+          [&] {
+            either(
+                t, equal(held, other),
+                [&] {
+                  store(t, slot, 0, cfg::Mem::I64, made);
+                  count(made, 1);
+                  count(other, -1);
+                },
+                [&] { update(t, kStoreBool, slot, number); });
+          });
+    }
+  }
+}
+
 }  // namespace
 
 void append(LoopTranslator& t, const Typed& list, const Typed& item) {
@@ -594,8 +695,7 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
     const cfg::Id at = index(t, key, t.load(list->ids[0], py::kListSize));
     const cfg::Id slot = t.op(Op::Add, Type::I64, t.load(list->ids[0], py::kListItems),
                               t.op(Op::Mul, Type::I64, at, t.integer(sizeof(PyObject*))));
-    if (value.kind == Kind::Float) update(t, kStoreFloat, slot, t.op(Op::Bits, Type::I64, value.ids[0]));
-    else update(t, value.kind == Kind::Int ? kStoreInt : kStoreBool, slot, value.ids[0]);
+    store_in_list(t, slot, value);
     return;
   }
   const Typed* found = array_of(t, container);

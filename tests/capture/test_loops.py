@@ -309,6 +309,85 @@ def test_lists_share_no_number_that_another_holds():
         check_same(run(doubles, make()), run(marked, make()), "doubles")
 
 
+def test_numbers_of_lists_are_replaced_in_place_only_if_nobody_else_sees_them():
+    def shifted(numbers, by, kept):
+        for i in range(len(numbers)):
+            kept[i % 7] = i
+            numbers[i] = numbers[i] + by
+        return numbers[3]
+
+    def flipped(flags, kept):
+        for i in range(len(flags)):
+            flags[i] = not flags[i]
+            kept[i % 7] = i
+        return flags[3]
+
+    def shared(values):
+        # Half of the objects are in another list, too, and some are there twice.
+        values[5] = values[4]
+        return values, values[::2]
+
+    ints = [0, 1, -1, 5, 256, 257, 1024, 1025, 1026, -1025, 10**6, -(10**6), 2**30 - 1, 2**30 - 2, -(2**30) + 1, 7, 2000]
+    floats = [0.0, -0.0, 1.5, math.inf, math.nan, 1e300, 5e-324]
+    marked = fj.jit(shifted)
+    for _ in range(2):
+        for values, steps in ((ints, (0, 1, -1, 1000, -1000, 10**6, -(10**6), 2**29, 2**40)), (floats, (0.0, 1.5, -1e300))):
+            for by in steps:
+                plain, plain_other = shared([v for v in values * 20])
+                got, got_other = shared([v for v in values * 20])
+                kept, got_kept = [0] * 7, [0] * 7
+                if by == 0:  # objects of their own
+                    plain, got = [v + by for v in plain], [v + by for v in got]
+                a, b = shifted(plain, by, kept), marked(got, by, got_kept)
+                assert repr((a, plain, plain_other, kept)) == repr((b, got, got_other, got_kept)), by
+                assert [type(v) for v in got] == [type(v) for v in plain]
+    # What is given to others keeps its value.
+    numbers = [1000.5 + i for i in range(60)]
+    held = numbers[10]
+    marked(numbers, 1.0, [0] * 7)
+    assert held == 1010.5 and numbers[10] == 1011.5
+    # An object in two places of a list.
+    one = float("1.25")
+    twice = [one, one] * 30
+    del one
+    marked(twice, 1.0, [0] * 7)
+    assert twice == [2.25] * 60
+    flags = fj.jit(flipped)
+    given = [i % 3 == 0 for i in range(100)]
+    before = sys.getrefcount(True), sys.getrefcount(False)
+    for _ in range(10):
+        flags(given, [0] * 7)
+    assert given == [i % 3 == 0 for i in range(100)]
+    after = sys.getrefcount(True), sys.getrefcount(False)
+    assert all(abs(x - y) < 50 for x, y in zip(before, after)), (before, after)
+    assert loops(flags) and loops(marked)
+
+
+def test_divisions_of_natural_numbers_need_no_sign():
+    def digits(numbers):
+        total = 0
+        for number in numbers:
+            rest = number
+            while rest > 0:
+                total += rest % 10
+                rest //= 10
+        return total
+
+    def floors(numbers):
+        total = 0
+        for number in numbers:
+            total += number // 10 * 3 + number % 7
+        return total
+
+    values = np.concatenate([np.arange(-50, 50), [2**63 - 1, 2**62, -(2**63), -(2**63) + 1, 10**18, -(10**18), 999]])
+    marked = compiled(digits, [int(v) for v in values if abs(int(v)) < 2**30] + [2**30 - 1, -(2**30) + 1])
+    assert " natural" in loops(marked)[0]["graph"]
+    for given in (values, np.random.default_rng(3).integers(-(2**63), 2**63 - 1, 500)):
+        with np.errstate(all="ignore"):
+            compiled(digits, given)
+            assert " natural" not in loops(compiled(floors, given // 100))[0]["graph"]
+
+
 def test_lists_of_numbers_are_read_and_written():
     def sieve(n):
         prime = [True] * (n + 1)

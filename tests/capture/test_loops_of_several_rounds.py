@@ -74,7 +74,36 @@ def peaks(out, a, b):
     return count
 
 
-FORMS = (scaled_sum, backwards, mirrored, walk, at_one_place, clamped, total, peaks)
+def paired(out, a, b):
+    total, last = 0.0, None
+    for k, (x, y) in enumerate(zip(a, b)):
+        out[k] = x * 2.0 - y
+        last = y
+    for x, y, z in zip(out, a[1:], b[2:]):
+        total += x * y - z
+    return total, last
+
+
+def largest(out, a, b):
+    place, most = -1, -100.0
+    for k, x in enumerate(a):
+        if x > most:
+            place, most = k, x
+    s = 0.0
+    for x in out:
+        s += x
+    return place, most, s
+
+
+def added_rows(out, a, b):
+    n = int(len(out) ** 0.5)
+    for i in range(n):
+        for k in range(n):
+            for j in range(n):
+                out[i * n + j] += a[i * n + k] * b[k * n + j]
+
+
+FORMS = (scaled_sum, paired, largest, added_rows, backwards, mirrored, walk, at_one_place, clamped, total, peaks)
 
 
 def seen(function, memory, length, starts):
@@ -98,6 +127,85 @@ def test_rounds_that_need_not_follow_one_another_are_vectors(form):
         marked(*np.ones((3, 100)))
     [entry] = marked._report()["entries"]
     assert (f"store.{vector_type()} " in entry["graph"]) == (form is not walk)
+
+
+def texts(marked):
+    return [entry["graph"] for entry in marked._report()["entries"] if entry["kind"] == "loop"]
+
+
+def test_loops_over_arrays_themselves_are_vectors_or_unrolled():
+    def product(a, b):
+        total = 0.0
+        for x, y in zip(a, b):
+            total += x * y
+        return total
+
+    marked = fj.jit(product, capture_mode="bytecode")
+    a, b = np.linspace(0.0, 1.0, 101), np.linspace(3.0, 2.0, 90)
+    for _ in range(3):
+        assert marked(a, b) == product(a, b)
+    [text] = texts(marked)
+    assert "= waits" in text and text.count("*8 +24") == 2  # four rounds at once
+
+
+def test_the_loop_as_it_was_need_not_do_the_last_round():
+    def scaled(out, a):
+        for i in range(len(out)):
+            out[i] = a[i] * 2.0
+
+    def last(out, a):
+        x = 0.0
+        for i in range(len(out)):
+            x = a[i] if a[i] > 0.5 else x
+            out[i] = x
+        return x
+
+    marked = fj.jit(scaled, capture_mode="bytecode")
+    for _ in range(3):
+        marked(np.ones(100), np.ones(100))
+    assert "= lane " not in texts(marked)[0]
+    for n in range(40):
+        out, a = np.zeros(n), np.linspace(0.0, 1.0, n)
+        marked(out, a)
+        assert np.array_equal(out, a * 2.0)
+    carried = fj.jit(last, capture_mode="bytecode")
+    for n in range(40):
+        a = np.random.default_rng(n).random(n)
+        out, expected = np.zeros(n), np.zeros(n)
+        assert carried(out, a) == last(expected, a) and np.array_equal(out, expected)
+
+
+def test_rows_that_are_read_again_are_stored_in_halves(monkeypatch):
+    monkeypatch.setattr(fj.config, "num_threads", 1)
+    if _core.cpu_features()["isa"] != "avx512" or fj.config.cpu == "avx2":
+        pytest.skip("vectors of eight numbers")
+    marked = fj.jit(added_rows, capture_mode="bytecode")
+    for n in (21, 21, 22, 23, 24, 25, 12, 7, 4):
+        a, b, out = np.random.default_rng(n).random((3, n * n))
+        expected = out.copy()
+        marked(out, a, b)
+        added_rows(expected, a, b)
+        assert np.array_equal(out, expected)
+    assert any("store.f64x8" in text and "store.f64x4" in text and " first " not in text for text in texts(marked))
+
+
+def test_short_inner_loops_poll_once():
+    def blurred(out, a):
+        for i in range(len(out) - 3):
+            s = 0.0
+            for k in range(4):
+                s += a[i + k] * 0.25
+            out[i] = s
+
+    marked = fj.jit(blurred, capture_mode="bytecode")
+    a = np.random.default_rng(1).random(200)
+    for _ in range(3):
+        out, expected = np.zeros(200), np.zeros(200)
+        marked(out, a)
+        blurred(expected, a)
+        assert np.array_equal(out, expected)
+    [text] = texts(marked)
+    assert text.count("= waits") <= 2  # full vectors, and what is left
 
 
 def test_paths_that_part_in_the_first_round_make_no_other_loop():

@@ -36,6 +36,8 @@ inline constexpr bool kCollectsAtEvalBreaker = false;
 inline constexpr int kRangeIndex = 16, kRangeStart = 24, kRangeStep = 32, kRangeLength = 40;
 /// The word in front of an int's digits is a tag, of sign and count (else the count, with the int's sign).
 inline constexpr bool kIntsHaveTags = false;
+/// References to None, True and False are not counted.
+inline constexpr bool kHasImmortals = false;
 /// A specialised call of a class enters __init__ without asking for the frame evaluation function.
 inline constexpr bool kConstructorsSkipHook = false;
 

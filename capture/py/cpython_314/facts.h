@@ -36,6 +36,8 @@ inline constexpr bool kCollectsAtEvalBreaker = true;
 inline constexpr int kRangeIndex = -1, kRangeStart = 16, kRangeStep = 24, kRangeLength = 32;
 /// The word in front of an int's digits is a tag, of sign and count (else the count, with the int's sign).
 inline constexpr bool kIntsHaveTags = true;
+/// References to None, True and False are not counted.
+inline constexpr bool kHasImmortals = true;
 /// A specialised call of a class enters __init__ without asking for the frame evaluation function.
 inline constexpr bool kConstructorsSkipHook = false;
 
