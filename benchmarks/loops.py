@@ -148,7 +148,7 @@ def measure(family: str, name: str, options: argparse.Namespace) -> None:
 
     stop = listen(seen, ("graph_breaks",))
     calls, spent = 0, 0.0
-    while calls < options.warm or (spent < WARM_SECONDS and calls < 50 * options.warm):
+    while calls < options.warm or (spent < WARM_SECONDS and calls < 500 * options.warm):
         first, *actual = timed(marked, arguments)
         k, calls, spent = calls, calls + 1, spent + first
         if not same([result, changed], actual):

@@ -62,7 +62,7 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
                                             static_cast<long long>(step)));
 }
 
-int64_t widen_after = 4'000'000;  // nanoseconds of runs; 0: the first run is enough
+int64_t widen_after = 2'000'000;  // nanoseconds of runs; 0: the first run is enough
 
 /// One for all loops: none of them lets go of the GIL while it runs. Null: there is no memory.
 void* scratch() {

@@ -73,7 +73,7 @@ class CompiledLoop {
     std::vector<int64_t> ns;  // of its runs, while they take turns
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
-  static constexpr int64_t kTimesCompiled = 4;  // as long as so many compilations it has run at least
+  static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
   static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes,
                                                bool listing);
   static Expected<std::pair<runtime::CodeBlock, std::string>, std::string> compile_graph(const cfg::Cfg& graph,
