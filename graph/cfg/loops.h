@@ -35,6 +35,9 @@ void step_addresses(Cfg& cfg);
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 
+/// Sums with a constant that cannot overflow, by what is known where they are, are no checks.
+bool drop_exact(Cfg& cfg);
+
 /// Finds the dividends that are not negative. No pass that moves divisions may follow.
 void find_naturals(Cfg& cfg);
 

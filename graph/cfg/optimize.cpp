@@ -591,6 +591,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
   separate_exits(cfg);
   simplify();
   drop_unused(cfg);
+  simplify(drop_exact(cfg));
   if (parallel) {
     *parallel = make_parallel(cfg);
     simplify(!parallel->empty());

@@ -388,6 +388,41 @@ def test_divisions_of_natural_numbers_need_no_sign():
             assert " natural" not in loops(compiled(floors, given // 100))[0]["graph"]
 
 
+def test_counts_that_a_condition_bounds_need_no_check():
+    def sums(x):
+        total = 0.0
+        for _ in range(40):
+            i = 0
+            while i < len(x):
+                for j in range(i):
+                    total += x[j]
+                i += 1
+        return total
+
+    def down(x):
+        total = 0.0
+        for _ in range(40):
+            j = len(x) - 1
+            while j >= 0:
+                for k in range(j):
+                    total -= x[k]
+                j -= 1
+        return total
+
+    def beyond(start):
+        i, rounds = start, 0
+        while i != -1 and rounds < 100:
+            i += 1
+            rounds += 1
+        return i, rounds
+
+    for function, exact in ((sums, "add.exact"), (down, "sub.exact")):
+        (entry,) = loops(compiled(function, np.arange(20.0)))
+        assert entry["graph"].count(exact) == (function is down)  # of the length
+    for start in (0, 2**63 - 120, 2**63 - 101, 2**63 - 100, 2**63 - 99, 2**63 - 60, 2**63 - 1, -50):
+        compiled(beyond, start)
+
+
 def test_lists_of_numbers_are_read_and_written():
     def sieve(n):
         prime = [True] * (n + 1)
