@@ -331,7 +331,9 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
   const bool timed = captured_ || widened_;
-  const int64_t start = timed || left_early_ < 4 * kFewExits ? now_ns() : 0;
+  // A loop that is hardly ever left early is not given up: the clock takes longer than what a short one does.
+  const bool measures = timed || (left_early_ < 4 * kFewExits && 64 * left_early_ >= runs());
+  const int64_t start = measures ? now_ns() : 0;
   const unsigned char* poll = capture::eval_breaker_byte();
   for (ParallelPart& part : kernels_[use_].parallel) part.runner->set_poll(poll);
   const cfg::Inputs inputs{m.symbols, m.params, objects};
@@ -354,7 +356,8 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
-  const int64_t took = timed || (left_early_ > 0 && start) ? now_ns() - start : 0;
+  const int64_t took = measures ? now_ns() - start : 0;
+  measured_ += measures;
   if (exit.early && took > kLongNanoseconds) ++long_rounds_;
   if (took > kWorthwhileNanoseconds) ++worthwhile_;
   update.exit_instr = exit.instr;

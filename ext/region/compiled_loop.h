@@ -37,7 +37,7 @@ class CompiledLoop {
     if (program_->recursion) return runs() > kFewRecursions && recursive_calls_ < kWorthEntering * runs();
     if (left_early_ <= kFewExits) return false;
     const bool nearly_always = left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
-    return nearly_always || (4 * left_early_ > runs() && worthwhile_ * 8 < runs());
+    return nearly_always || (4 * left_early_ > runs() && worthwhile_ * 8 < measured_);
   }
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
@@ -100,7 +100,8 @@ class CompiledLoop {
   int64_t recursive_calls_ = 0;  // of runs that came to a result
   int64_t finished_ = 0, left_early_ = 0;
   int64_t long_rounds_ = 0;  // of those left early
-  int64_t worthwhile_ = 0;   // runs that took longer than entering the loop, since one was left early
+  int64_t measured_ = 0;     // runs whose time was taken, once some were left early
+  int64_t worthwhile_ = 0;   // of those: runs that took longer than entering the loop
 };
 
 }  // namespace framejit::ext::region
