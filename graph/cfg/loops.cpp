@@ -295,6 +295,8 @@ void count_once(Cfg& cfg) {
 
 namespace {
 
+constexpr int64_t kMostOffset = int64_t{1} << 40;
+
 /// A parameter of the head, and what is added to it.
 struct Affine {
   std::size_t which;
@@ -347,8 +349,9 @@ class Addresses {
   std::optional<Affine> affine(Id v) const {
     const std::vector<Id>& params = cfg_.blocks[head_].params;
     int64_t plus = 0;
-    if (!cfg_.is_param[v] && cfg_.at(v).op == Op::Add && cfg_.is_const(cfg_.at(v).args[1])) {
-      plus = cfg_.at(cfg_.at(v).args[1]).imm;
+    while (!cfg_.is_param[v] && cfg_.at(v).op == Op::Add && cfg_.is_const(cfg_.at(v).args[1])) {
+      plus += cfg_.at(cfg_.at(v).args[1]).imm;
+      if (!is_within(plus, kMostOffset)) return std::nullopt;
       v = cfg_.at(v).args[0];
     }
     const auto at = std::find(params.begin(), params.end(), v);
