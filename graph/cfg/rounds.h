@@ -68,6 +68,9 @@ class Rounds : protected RoundNodes {
   /// The first byte of all rounds and the one behind the last.
   std::pair<Id, Id> span(const Access& a, Id more);
 
+  /// Do other blocks use values of the loop, but those that it hands on?
+  bool is_used_outside() const;
+
   const uint32_t front_;
   std::vector<Access> accesses_;
   Id count_ = kNone, end_ = kNone;  // the loop goes on until they are equal

@@ -312,8 +312,13 @@ class Unrolled : Rounds {
     cfg_.blocks[front_].to[0].block = first;
     std::vector<Id> state = begin(first);
     const Edge one_by_one{head_, state};
+    // The loop as it was need not do the last round if what it hands on is all that is used of it.
+    const bool ends = !is_used_outside();
+    const auto at_least = [&](int64_t rounds, Id more) {
+      return make(Op::Le, constant(ends ? rounds - 1 : rounds), more);
+    };
     const Id more = left(state);
-    require(make(Op::Le, constant(rounds_), more), true, one_by_one);
+    require(at_least(rounds_, more), true, one_by_one);
     for (const Pair& p : pairs_) require_apart(p, more, one_by_one);
     const uint32_t several = block(level);
     jump({several, state});
@@ -375,7 +380,13 @@ class Unrolled : Rounds {
       }
       if (last) add(stores[i].node);
     }
-    branch(make(Op::Le, constant(rounds_), left(state)), {several, state}, {head_, state});
+    if (!ends) return branch(at_least(rounds_, left(state)), {several, state}, {head_, state});
+    const Edge& end = cfg_.blocks[last_].to[1 - back_];
+    Edge over{end.block, {}};
+    for (const Id arg : std::vector<Id>(end.args)) over.args.push_back(scalar(name(arg)));
+    const Id again = left(state);
+    require(at_least(rounds_, again), false, {several, state});
+    branch(at_least(1, again), {head_, state}, std::move(over));
   }
 
   /// An exit with the values of the round that is being built.

@@ -188,34 +188,6 @@ class Vectors : Rounds {
     });
   }
 
-  /// Do other blocks use values of the loop, but those that it hands on?
-  bool is_used_outside() const {
-    const std::vector<uint32_t> members = blocks_of_loop(cfg_, shape_, head_);
-    std::vector<bool> is_member(cfg_.blocks.size()), is_value(cfg_.nodes.size());
-    for (const uint32_t b : members) {
-      is_member[b] = true;
-      for (const Id v : cfg_.blocks[b].params) is_value[v] = true;
-      for (const Id v : cfg_.blocks[b].nodes) is_value[v] = true;
-    }
-    const auto uses = [&](Id v) { return v != kNone && is_value[v]; };
-    const auto any = [&](const std::vector<Id>& values) { return std::any_of(values.begin(), values.end(), uses); };
-    const auto exits = [&](uint32_t exit) { return exit != kNone && any(cfg_.exits[exit].values); };
-    for (uint32_t b = 0; b < cfg_.blocks.size(); ++b) {
-      const Block& block = cfg_.blocks[b];
-      if (is_member[b]) continue;
-      if (block.end == Block::End::Branch && uses(block.condition)) return true;
-      if (block.end == Block::End::Leave && exits(block.exit)) return true;
-      for (int k = 0; k < block.successors(); ++k)
-        if (any(block.to[k].args)) return true;
-      for (const Id id : block.nodes) {
-        const Node& n = cfg_.at(id);
-        if (uses(n.args[0]) || uses(n.args[1]) || uses(n.args[2]) || uses(n.count) || uses(n.where) || exits(n.exit))
-          return true;
-      }
-    }
-    return false;
-  }
-
   // Which nodes can be done in lanes.
 
   bool classify(const Step& step) {
