@@ -179,3 +179,16 @@ def test_stores_of_cuts_stay_in_the_interpreter():
             b[k] = a[:k] @ b[:k]
 
     compiled(form, lambda: (np.full(40, 0.5), np.linspace(0.0, 1.0, 40)))
+
+
+def test_a_part_of_which_both_bounds_are_one_number_of_an_array():
+    def between(x, counts):
+        k = counts[1] - counts[0]
+        return x[k:k].sum(), x[k:k:2] * 2.0, x[k : k + 1] + 1.0, len(x[k:k])
+
+    marked = fj.jit(between)
+    x = np.arange(20.0)
+    for low, high in ((0, 3), (2, 3), (5, 2), (0, 40), (7, 7)):
+        counts = np.array([low, high])
+        for _ in range(3):
+            check_same(run(between, (x, counts)), run(marked, (x, counts)), f"{low}, {high}")

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "graph/layout.h"
@@ -59,11 +60,12 @@ bool is_number_index(Session& session, const Value* key) {
 
 Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Value* step) {
   SliceParts parts;
-  for (Value* bound : {start, stop}) {
+  // Both bounds may be one value: x[i:i].
+  for (const auto& [bound, number] : {std::pair(start, &parts.start_number), std::pair(stop, &parts.stop_number)}) {
     if (bound->is_none() || as_dim(*bound)) continue;
     if (!is_number_index(session, bound))
       return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*bound));
-    (bound == start ? parts.start_number : parts.stop_number) = bound;
+    *number = bound;
   }
   if (!step->is_none() && !as_dim(*step))
     return break_at(BreakId::UnsupportedArgument, "a slice with a step of type " + type_name(*step));
