@@ -443,6 +443,68 @@ void step_addresses(Cfg& cfg) {
   }
 }
 
+void compare_next_counts(Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  const auto made = [&](Op op, Id a, Id b, int64_t imm) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    n.imm = imm;
+    return cfg.add(n);
+  };
+  for (uint32_t head : shape.order) {
+    const uint32_t front = shape.loop[head] == head ? front_of(cfg, shape, head) : kNone;
+    if (front == kNone) continue;
+    std::vector<bool> inside(cfg.nodes.size(), false);
+    for (uint32_t b : blocks_of_loop(cfg, shape, head)) {
+      for (Id v : cfg.blocks[b].params) inside[v] = true;
+      for (Id v : cfg.blocks[b].nodes) inside[v] = true;
+    }
+    for (uint32_t b : shape.before[head]) {
+      Block& block = cfg.blocks[b];
+      if (b == front || block.end != Block::End::Branch || cfg.is_param[block.condition]) continue;
+      const int back = block.to[0].block == head ? 0 : 1;
+      const Node test = cfg.at(block.condition);
+      if ((test.op != Op::Ne && test.op != Op::Eq) || cfg.at(test.args[0]).type != Type::I64) continue;
+      const int fixed = inside[test.args[0]] ? 1 : 0;
+      const Id now = test.args[1 - fixed], end = test.args[fixed];
+      const std::vector<Id>& params = cfg.blocks[head].params;
+      const auto which = std::find(params.begin(), params.end(), now);
+      if (inside[end] || which == params.end() || block.to[1 - back].block == head) continue;
+      const Id next = block.to[back].args[static_cast<std::size_t>(which - params.begin())];
+      const Node sum = cfg.at(next);
+      if (cfg.is_param[next] || sum.op != Op::Add || sum.args[0] != now || !cfg.is_const(sum.args[1])) continue;
+      std::vector<Id>& nodes = block.nodes;
+      const auto place = std::find(nodes.begin(), nodes.end(), next);
+      const bool is_used = std::any_of(nodes.begin(), nodes.end(), [&](Id id) {
+        const Node& n = cfg.at(id);
+        return n.args[0] == next || n.args[1] == next || n.args[2] == next;
+      });
+      if (place == nodes.end() || is_used) continue;
+      const int64_t by = cfg.at(sum.args[1]).imm;
+      nodes.erase(place);
+      nodes.push_back(next);
+      const Id step = made(Op::Const, kNone, kNone, by), last = made(Op::Add, end, step, 0);
+      cfg.blocks[front].nodes.insert(cfg.blocks[front].nodes.end(), {step, last});
+      block.condition = made(test.op, last, next, 0);
+      nodes.push_back(block.condition);
+      // What is handed on behind the loop is made of the next count too, so that the one before needs no register.
+      for (Id& v : block.to[1 - back].args) {
+        const Node n = cfg.at(v);
+        const bool adds = !cfg.is_param[v] && n.op == Op::Add && n.args[0] == now && cfg.is_const(n.args[1]);
+        if (v != now && !adds) continue;
+        const int64_t plus = adds ? cfg.at(n.args[1]).imm : 0;
+        if (!is_within(plus, kMostOffset) || !is_within(by, kMostOffset)) continue;
+        const Id distance = made(Op::Const, kNone, kNone, plus - by);
+        v = plus == by ? next : made(Op::Add, next, distance, 0);
+        if (plus != by) nodes.insert(nodes.end(), {distance, v});
+      }
+    }
+  }
+}
+
 void sink_results(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   std::vector<bool> inside(cfg.nodes.size(), false);  // used otherwise than where a loop ends, and by exits

@@ -32,6 +32,10 @@ bool rotate_loops(Cfg& cfg);
 /// Addresses that grow by one number in each round of an inner loop are sums instead of products.
 void step_addresses(Cfg& cfg);
 
+/// Loops that count up to an end compare the next count with the end of the one after it, so that both counts share a
+/// register.
+void compare_next_counts(Cfg& cfg);
+
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 

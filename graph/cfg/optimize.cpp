@@ -619,6 +619,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
     simplify(widen_loops(cfg, vector_bytes));
   }
   simplify(share_quotients(cfg));
+  compare_next_counts(cfg);
   sink_results(cfg);
   drop_unused(cfg);
   join_blocks(cfg);
