@@ -120,4 +120,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY})
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Called by ``%load_ext framejit`` of IPython: adds the magics ``%framejit`` and ``%%framejit``."""
+    from framejit._notebook import load
+
+    load(shell)
+
+
 _start.start()

@@ -8,7 +8,6 @@ import io
 import os
 import runpy
 import sys
-import textwrap
 import types
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,20 +45,19 @@ def _version() -> str:
 
 def _show_docs(parser: argparse.ArgumentParser, ids: list[str]) -> None:
     """Print why graphs break: the entries of the given reasons, or a list of all."""
-    from framejit._api._platform import core, reason
+    from framejit._api._platform import reason
+    from framejit._reporting._reasons import reasons
 
-    if core is None:
+    known = reasons()
+    if not known:
         parser.error(f"docs needs the compiled half: {reason}")
-    reasons = {row[0]: row[1:] for row in core.break_reasons()}
     if not ids:
-        for number, (_, what, *_) in reasons.items():
-            print(number, what)
+        for each in known.values():
+            print(each.id, each.what)
     for number in map(str.upper, ids):
-        if number not in reasons:
+        if number not in known:
             parser.error(f"there is no reason {number!r}; `docs` alone lists all")
-        name, what, why, example, way_out = reasons[number]
-        program = textwrap.indent(example.strip("\n"), "    ")
-        print(f"{number} {name}\n{what[0].upper()}{what[1:]}: {why}.\n\n{program}\n\nWay out: {way_out}.")
+        print(known[number].text())
 
 
 def _bisect(parser: argparse.ArgumentParser, command: list[str], jit_level: str) -> int:

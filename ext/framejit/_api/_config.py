@@ -160,6 +160,16 @@ class Config:
 config = Config()
 
 
+def set_from_text(name: str, text: str) -> None:
+    """Change a setting to what its environment variable would say; raises as an assignment does."""
+    setattr(config, name, _parse(_BY_NAME[name], text) if name in _BY_NAME else text)
+
+
+def changed() -> dict[str, Any]:
+    """The settings that are not at their defaults."""
+    return {name: value for name, value in config if value != _BY_NAME[name].default}
+
+
 def read_environment() -> None:
     """Takes the settings from the environment; a variable that is unknown or cannot be read is warned about."""
     known = {field.variable: field for field in FIELDS}

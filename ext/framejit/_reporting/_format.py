@@ -6,9 +6,14 @@ import linecache
 from pathlib import Path
 from typing import Any
 
+from framejit._reporting._cells import cell_name
+
 
 def short_path(file: str) -> str:
-    """A path as one would type it here."""
+    """A path as one would type it here, or the name of a notebook's cell."""
+    cell = cell_name(file)
+    if cell is not None:
+        return cell
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -8,7 +8,7 @@ import platform
 import sys
 from typing import Any
 
-from framejit._api._config import config
+from framejit._api._config import changed, config
 from framejit._api._platform import core, reason
 
 
@@ -55,3 +55,18 @@ def show_config() -> None:
                 print(f"  {name}: {value!r}" if part == "settings" else f"  {name}: {value}")
         else:
             print(f"{part}: {values}")
+
+
+def brief() -> str:
+    """The version, whether functions are captured, and the settings that were changed, in three lines."""
+    import framejit
+
+    settings = ", ".join(f"{name}={value!r}" for name, value in changed().items())
+    captured = "functions are captured" if reason is None else f"functions run as plain Python: {reason}"
+    return "\n".join(
+        [
+            f"framejit {framejit.__version__}: {captured}",
+            f"settings: {settings or 'all at their defaults'}",
+            "%framejit? lists what can be asked for",
+        ]
+    )
