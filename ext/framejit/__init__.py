@@ -9,6 +9,8 @@ Examples
 ...     return a * b + c
 >>> f(np.arange(3.0), 2.0, 1.0)
 array([1., 3., 5.])
+
+.. PYTEST_DONT_REWRITE: pytest would warn if this package was imported before it.
 """
 
 from __future__ import annotations

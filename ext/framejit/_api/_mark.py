@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from framejit._api._jit import check_settings, is_compiled
+from framejit._api._jit import check_settings, is_compiled, made_of
 from framejit._api._plain import say_once
 from framejit._api._platform import core, reason
 from framejit._api._stress import check_stress
@@ -232,6 +232,20 @@ def _discover(function: FunctionType, code: CodeType) -> dict[str, Any] | None:
             _own(code, handle)
             return handle.settings
     return None
+
+
+def forget_compiled() -> None:
+    """Drop what is compiled for every marked function, as if none had been called yet."""
+    if core is None:
+        return
+    for function in list(made_of.values()):
+        function.cache_clear()
+    with _lock:
+        for reference, owners in list(_owners.values()):
+            code = reference()
+            if code is not None:
+                core.unmark_code(code)
+                core.mark_code(code, owners[-1].settings)
 
 
 def reports() -> list[dict[str, Any]]:
