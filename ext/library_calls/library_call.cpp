@@ -10,6 +10,7 @@
 #include "ext/arrays/errstate.h"
 #include "ext/library_calls/library_call.h"
 #include "ext/module/control.h"
+#include "ext/module/module.h"
 #include "graph/pass.h"
 #include "graph/support/check.h"
 
@@ -325,6 +326,19 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   if (fits && call.count > 1) given().put(arrays.back().data, std::move(result), call.count - 1);
   return fits;
 }
+
+PyObject* library_callable(PyObject*, PyObject* index) {
+  const long long number = PyLong_AsLongLong(index);
+  if (number == -1 && PyErr_Occurred()) return nullptr;
+  const LibraryCall* call = library_call_at(number);
+  return Py_NewRef(call ? call->callable.get() : Py_None);
+}
+
+PyMethodDef methods[] = {{"library_callable", library_callable, METH_O,
+                          "library_callable(index): what a library call of a graph calls, or None."},
+                         {nullptr, nullptr, 0, nullptr}};
+
+const module::ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
 

@@ -123,7 +123,7 @@ class _Checker(HTMLParser):
         if tag not in ("meta", "br", "img"):
             self.open.append(tag)
         assert tag not in ("script", "link", "iframe")
-        assert not any(name in ("src", "href") and not value.startswith("data:") for name, value in attrs)
+        assert not any(name in ("src", "href") and not value.startswith(("data:", "#")) for name, value in attrs)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag

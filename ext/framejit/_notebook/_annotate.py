@@ -9,7 +9,8 @@ from framejit._api._platform import reason
 from framejit._reporting._collect import Collector, FunctionReport
 from framejit._reporting._explain import Explanation
 from framejit._reporting._format import counted
-from framejit._reporting._gain import program_text
+from framejit._reporting._gain import program_text, speed_of_program
+from framejit._reporting._html import heading, output
 
 _UNSAMPLED = "called too seldom to measure what is gained"
 
@@ -23,10 +24,13 @@ class CellReport(Explanation):
         The name of the cell.
     functions : list of FunctionReport
         What became of its functions.
+    file : str
+        The file name of the cell whose whole source is shown; empty: that of each function.
     """
 
-    def __init__(self, name: str, functions: list[FunctionReport]) -> None:
+    def __init__(self, name: str, functions: list[FunctionReport], file: str = "") -> None:
         super().__init__(name, None, None, functions)
+        self.file = file
 
     def _summary(self) -> str:
         if reason is not None:
@@ -38,6 +42,14 @@ class CellReport(Explanation):
             for what, noun in ((self.functions, "function"), (self.entries, "graph"), (self.breaks, "break"))
         )
         return f"{self.name}: {made}; {program_text(self.functions, sum(f.compile_ns for f in self.functions))}"
+
+
+    def _heading(self) -> str:
+        unmeasured = "Not measured yet" if self.entries else "Not compiled" if self.functions else ""
+        return heading(self.name, speed_of_program(self.functions), self._summary(), unmeasured)
+
+    def _repr_html_(self) -> str:
+        return output(self._heading(), self.functions, cell=self.file)
 
 
 class Annotation:
@@ -58,7 +70,8 @@ class Annotation:
         """The report of the functions that the cell defines, and of their callees if these were compiled on their own."""
         compiled = self._collector.finish()
         own = [function for function in self._collector.seen if function.file == self._file]
-        return CellReport(self._name, own + [function for function in compiled if function not in own])
+        others = [function for function in compiled if function not in own]
+        return CellReport(self._name, own + others, self._file)
 
 
 def report_of(name: str, functions: Iterable[Any]) -> CellReport:

@@ -10,6 +10,7 @@ from typing import Any
 
 from framejit._api import _jit, _mark
 from framejit._reporting._bytecode import side_by_side
+from framejit._reporting._graph_text import note_library_names
 
 
 @dataclass
@@ -65,6 +66,8 @@ class FunctionReport:
         left = [str(entry["demoted"]) for entry in self.entries if entry.get("demoted")]
         if self.entries:
             return f"left to the interpreter: {left[0]}" if len(left) == len(self.entries) else ""
+        if self.gain and not any(self.gain[calls] for calls in ("calls", "compiling_calls", "samples")):
+            return "not called yet"
         if not self.breaks:
             return "not compiled: it does no work with arrays"
         # That of a loop says more than that of what the loop does.
@@ -126,6 +129,8 @@ def function_report(record: dict[str, Any], unsampled: str) -> FunctionReport:
     name, file, line = str(record["function"]), str(record["file"]), int(record["line"])
     bytecode = side_by_side(*record["codes"]) if "codes" in record else ""
     entries, breaks, recompiles = (list(record[kind]) for kind in ("entries", "breaks", "recompiles"))
+    for entry in entries:
+        note_library_names(entry)
     gain = dict(record.get("gain", {}))
     if gain and not gain["samples"]:
         gain["why_unmeasured"] = gain["why_unmeasured"] or unsampled

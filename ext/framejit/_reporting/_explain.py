@@ -19,7 +19,7 @@ from framejit._reporting._format import (
     recompile_text,
     short_path,
 )
-from framejit._reporting._gain import gain_text
+from framejit._reporting._gain import gain_text, speed_of
 
 _UNSAMPLED = "call it again to measure what is gained"
 
@@ -165,22 +165,63 @@ class Explanation:
         else:
             print(self.text(bytecode=bytecode))
 
-    def _repr_html_(self) -> str:
-        from framejit._reporting._html import STYLE, functions_body
+    def graph_svg(self, entry: int = 0) -> str:
+        """A graph as a picture.
 
-        return f"<style>{STYLE}</style>{self._heading()}{functions_body(self.functions)}"
+        Parameters
+        ----------
+        entry : int
+            The number of the entry, as in `entries`.
+
+        Returns
+        -------
+        str
+            An SVG document: inputs, operations and results from top to bottom. A compiled loop shows its blocks and jumps.
+
+        Raises
+        ------
+        IndexError
+            If there is no such entry.
+        ValueError
+            If the graph is empty, or has more operations than a picture can show.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import framejit as fj
+        >>> report = fj.explain(lambda x: np.sqrt(x) + 1)(np.arange(3.0))
+        >>> report.graph_svg().startswith("<svg")
+        True
+        """
+        from framejit._reporting._graph_text import library_name
+        from framejit._reporting._picture import graph_picture
+
+        entries = self.entries
+        if not 0 <= entry < len(entries):
+            raise IndexError(f"graph_svg() got entry {entry}, but there are {counted(len(entries), 'entry', 'entries')}")
+        picture = graph_picture(str(entries[entry]["graph"]), library_name(entries[entry]))
+        if not picture.startswith("<svg"):
+            raise ValueError(f"entry {entry} has no graph that a picture can show")
+        return picture
+
+    def _repr_html_(self) -> str:
+        from framejit._reporting._html import output
+
+        return output(self._heading(), self.functions, told=self.own)
 
     def _heading(self) -> str:
-        from html import escape
+        from framejit._reporting._html import heading
 
-        return f"<p>{escape(self._summary())}</p>"
+        unmeasured = "" if self.own is None or not self.own.gain else "Not compiled" if not self.entries else "Not measured yet"
+        speed = None if self.own is None else speed_of(self.own)
+        return heading(f"{self.name}()", speed, self._summary(), unmeasured)
 
     def save(self, file: str | Path) -> None:
         """Write the report as one HTML file that needs nothing else."""
         from framejit._reporting._html import functions_body, page
 
-        body = f"<h1>framejit</h1>{self._heading()}{functions_body(self.functions)}"
-        Path(file).write_text(page(f"framejit: {self.name}", body), encoding="utf-8")
+        body = self._heading() + functions_body(self.functions, told=self.own)
+        Path(file).write_text(page(f"{self.name}(): report of framejit", body), encoding="utf-8")
 
 
 def _indented(text: str, by: int) -> list[str]:

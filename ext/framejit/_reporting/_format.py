@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ def character_column(text: str, offset: int) -> int:
     return len(text.encode()[:offset].decode(errors="ignore"))
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """A count with its noun."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _scaled(value: float, units: tuple[str, ...]) -> str:
@@ -59,6 +60,15 @@ def memory(size: float) -> str:
     ('1.2 MB', '320 bytes')
     """
     return _scaled(size, ("bytes", "kB", "MB", "GB"))
+
+
+def with_micro_sign(text: str) -> str:
+    """A text with its times in µs, for media that have the sign.
+
+    >>> with_micro_sign("1 call took 1.2 us")
+    '1 call took 1.2 µs'
+    """
+    return re.sub(r"(?<=\d) us\b", " µs", text)
 
 
 def amount(name: str, value: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from framejit._reporting._format import counted, duration, function_name
 
@@ -79,3 +79,49 @@ def _loss(function: FunctionReport) -> int:
 
 def _time(function: FunctionReport) -> int:
     return int(function.gain["ns"]) + int(function.gain["compiling_calls_ns"])
+
+
+class Speed(NamedTuple):
+    """Times of the same calls in nanoseconds: as they ran, and as plain Python; and which calls, in words."""
+
+    ns: int
+    plain_ns: int
+    what: str
+
+    @property
+    def headline(self) -> str:
+        """How much faster that is, for those who know Python and NumPy."""
+        ratio = self.plain_ns / max(self.ns, 1)
+        if abs(self.plain_ns - self.ns) < _LEAST_GAIN * self.plain_ns:
+            return "as fast as plain Python"
+        if ratio > 1:
+            return f"{_times(ratio)} times as fast as plain Python"
+        return f"slower: plain Python is {_times(1 / ratio)} times as fast"
+
+    @property
+    def short(self) -> str:
+        """The same for a table."""
+        ratio = self.plain_ns / max(self.ns, 1)
+        return "the same" if "times" not in self.headline else f"{_times(ratio)}\N{MULTIPLICATION SIGN}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 1.095 else f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
+
+
+def speed_of(function: FunctionReport) -> Speed | None:
+    """How fast the calls of a function were, or the rounds of its loops; None if that was not measured."""
+    gain = function.gain
+    compared, rounds = int(gain.get("compared_calls", 0)), int(gain.get("compared_rounds", 0))
+    if compared and may_gain(function):
+        return Speed(int(gain["compared_ns"]), int(gain["plain_ns"]), counted(compared, "call"))
+    if rounds and may_gain(function):
+        return Speed(int(gain["compared_rounds_ns"]), int(gain["rounds_plain_ns"]), f"{counted(rounds, 'round')} of loops")
+    return None
+
+
+def speed_of_program(functions: Iterable[FunctionReport]) -> Speed | None:
+    """The same of all functions of a program; calls within a measured call count once."""
+    compared = [f for f in functions if f.gain and may_gain(f) and f.gain["counted"]]
+    ns, plain_ns = (sum(int(f.gain[key]) for f in compared) for key in ("counted_ns", "counted_plain_ns"))
+    return Speed(ns, plain_ns, f"the calls of {counted(len(compared), 'function')}") if compared else None

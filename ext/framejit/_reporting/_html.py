@@ -1,116 +1,248 @@
-"""Reports as one HTML file: nothing is loaded from elsewhere, everything shown is escaped, scripts are not needed."""
+"""Reports as HTML, for files and notebooks: nothing is loaded from elsewhere, everything shown is escaped, scripts are not needed."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from framejit._api._stats import COUNTERS
 from framejit._reporting._collect import FunctionReport
-from framejit._reporting._format import duration, entry_text, function_name, recompile_text, short_path
-from framejit._reporting._gain import gain_text, may_gain
+from framejit._reporting._format import (
+    amount,
+    duration,
+    entry_text,
+    exit_text,
+    function_name,
+    recompile_text,
+    short_path,
+    with_micro_sign,
+)
+from framejit._reporting._gain import Speed, gain_text, may_gain, speed_of
+from framejit._reporting._graph_text import library_name
+from framejit._reporting._highlight import highlighted
+from framejit._reporting._picture import KINDS, graph_picture, legend, scrolled
+from framejit._reporting._reasons import page_address, reasons
+from framejit._reporting._style import STYLE
 
-STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#1b1f24;background:#fff}
-h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em;border-bottom:1px solid #d0d7de;padding-bottom:.2em}
-table{border-collapse:collapse;margin:.6em 0}td,th{padding:.2em .8em;text-align:left;border-bottom:1px solid #e4e8ec}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-pre{background:#f6f8fa;padding:.7em;overflow-x:auto;font:13px/1.4 ui-monospace,monospace;margin:.5em 0}
-.source{padding:.4em 0}.source div{padding:0 .7em;white-space:pre;min-height:1.4em}
-.source i{display:inline-block;width:3.5em;color:#6e7781;font-style:normal}
-.in{background:#dafbe1}.broken{background:#ffebe9}
-.why{background:#fff8c5;white-space:normal!important;padding-left:4.2em!important}
-details{margin:.3em 0}summary{cursor:pointer}.soft{color:#57606a}img{max-width:100%}
-"""
+_numbers = itertools.count()  # of what is shown in a notebook, whose outputs are one page
 
 
 def page(title: str, body: str) -> str:
     """A whole document around a body that is escaped already."""
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style></head><body>\n{body}\n</body></html>\n"
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)}</title><style>html{{background:#fff}}@media screen and (prefers-color-scheme:dark)"
+        f'{{html{{background:#0d1117}}}}body{{margin:0}}{STYLE}</style></head><body><main class="fj fj-page">\n{body}\n</main></body></html>\n'
     )
 
 
-def table(head: list[str], rows: list[list[Any]], numbers: frozenset[int] = frozenset()) -> str:
-    """A table; the columns in `numbers` are set right."""
+def output(heading: str, functions: list[FunctionReport], *, told: FunctionReport | None = None, cell: str = "") -> str:
+    """What a notebook shows: with a style of its own, and with links that lead into this output."""
+    body = functions_body(functions, prefix=f"fj{next(_numbers)}-", told=told, cell=cell)
+    return f'<div class="fj"><style>{STYLE}</style>{heading}{body}</div>'
 
-    def row(tag: str, cells: list[Any]) -> str:
+
+def table(head: list[str], rows: list[list[Any]], numbers: frozenset[int] = frozenset()) -> str:
+    """A table of texts; the columns in `numbers` are set right."""
+    return _table(head, [[escape(str(cell)) for cell in row] for row in rows], numbers)
+
+
+def _table(head: list[str], rows: list[list[str]], numbers: frozenset[int]) -> str:
+    def row(tag: str, cells: list[str]) -> str:
         inner = "".join(
-            f'<{tag} class="n">{escape(str(cell))}</{tag}>' if i in numbers else f"<{tag}>{escape(str(cell))}</{tag}>"
+            f'<{tag} class="n">{cell}</{tag}>' if i in numbers else f"<{tag}>{cell}</{tag}>"
             for i, cell in enumerate(cells)
         )
         return f"<tr>{inner}</tr>"
 
-    return "<table>" + row("th", head) + "".join(row("td", cells) for cells in rows) + "</table>"
+    return f'<div class="scroll"><table>{row("th", list(map(escape, head)))}{"".join(row("td", cells) for cells in rows)}</table></div>'
 
 
-def functions_body(functions: list[FunctionReport]) -> str:
-    """A table of all functions, then each by itself."""
-    head = ["function", "place", "calls", "time", "saved", "graphs", "kernels", "runs", "breaks", "recompiled"]
-    rows = [
-        [
-            function_name({"function": f.name}),
-            f"{short_path(f.file)}:{f.line}",
-            *_gain_cells(f),
-            *(len(f.entries), f.kernel_count, f.hits, len(f.breaks), len(f.recompiles)),
+def counters_table(counted: dict[str, int]) -> str:
+    """The counters of a program in words and units."""
+    rows = [[meaning, with_micro_sign(amount(name, counted[name]))] for name, meaning in COUNTERS.items()]
+    return table(["", ""], rows, frozenset({1}))
+
+
+def heading(title: str, speed: Speed | None, summary: str, unmeasured: str = "") -> str:
+    """The beginning of a report: how much faster it was, in words and as bars."""
+    return f"<h1>{escape(title)}</h1>{_gain(speed, unmeasured)}<p>{escape(with_micro_sign(summary))}</p>"
+
+
+def _gain(speed: Speed | None, unmeasured: str) -> str:
+    if speed is None:
+        return f'<p class="gain soft">{escape(unmeasured)}</p>' if unmeasured else ""
+    longest = max(speed.ns, speed.plain_ns, 1)
+    kind = "good" if speed.ns < speed.plain_ns else "bad" if "slower" in speed.headline else ""
+    bars = "".join(
+        f'<span class="name">{name}</span><b class="{style}" style="width:{100 * ns / longest:.1f}%"></b><span>{with_micro_sign(duration(ns))}</span>'
+        for name, style, ns in (("with framejit", "fast", speed.ns), ("plain Python", "", speed.plain_ns))
+    )
+    return f'<p class="gain {kind}">{escape(_sentence(speed.headline))}</p><div class="bars">{bars}</div>'
+
+
+def functions_body(
+    functions: list[FunctionReport], *, prefix: str = "", told: FunctionReport | None = None, cell: str = ""
+) -> str:
+    """A table of all functions if there are several, then each by itself, then the reasons of their breaks.
+
+    Parameters
+    ----------
+    functions : list of FunctionReport
+        The functions.
+    prefix : str
+        What the ids of this part of a page begin with.
+    told : FunctionReport, optional
+        One of the functions, whose gain the heading tells.
+    cell : str
+        The file name of a notebook's cell whose whole source is shown, instead of that of each function in it.
+    """
+    parts = []
+    if len(functions) > 1:
+        head = ["function", "place", "speed", "calls", "time", "saved", "graphs", "breaks"]
+        rows = [
+            [
+                f'<a href="#{prefix}f{i}">{escape(function_name({"function": f.name}))}</a>',
+                escape(f"{short_path(f.file)}:{f.line}"),
+                _speed_cell(f),
+                *map(escape, _gain_cells(f)),
+                *(f"{len(f.entries):,}", f"{len(f.breaks):,}"),
+            ]
+            for i, f in enumerate(functions)
         ]
-        for f in functions
-    ]
-    return table(head, rows, frozenset(range(2, 10))) + "".join(function_body(f) for f in functions)
+        parts.append(_table(head, rows, frozenset(range(3, 8))))
+    if cell:
+        parts.append(_source([f for f in functions if f.file == cell], prefix, cell))
+    for i, f in enumerate(functions):
+        gain = "" if told is not None and (f.name, f.file, f.line) == (told.name, told.file, told.line) else _own_gain(f)
+        parts.append(_function(f, f"{prefix}f{i}", gain, "" if f.file == cell else _source([f], prefix)))
+    return "\n".join([*parts, _reasons((record for f in functions for record in f.breaks), prefix)])
+
+
+def _speed_cell(function: FunctionReport) -> str:
+    speed = speed_of(function)
+    if speed is None:
+        return '<span class="soft">not compiled</span>' if not may_gain(function) else '<span class="soft">not measured</span>'
+    kind = "bad" if "slower" in speed.headline else "good" if "times" in speed.headline else "soft"
+    return f'<span class="{kind}">{escape(speed.short)}</span>'
 
 
 def _gain_cells(function: FunctionReport) -> list[str]:
     """Calls, their time, and what was saved of the time of plain Python."""
-    gain = function.gain
-    if not may_gain(function):
-        shown = "not compiled"
-    elif gain and gain["samples"]:
-        plain, ns = ("plain_ns", "compared_ns") if gain["compared_calls"] else ("rounds_plain_ns", "compared_rounds_ns")
-        saved = gain[plain] - gain[ns]
-        shown = f"{'-' * (saved < 0)}{duration(abs(saved))} of {duration(gain[plain])}"
-    else:
-        shown = "not measured"
-    return [f"{gain.get('calls', 0):,}", duration(gain.get("ns", 0)), shown]
+    speed, gain = speed_of(function), function.gain
+    shown = ""
+    if speed is not None:
+        saved = speed.plain_ns - speed.ns
+        shown = f"{'-' * (saved < 0)}{duration(abs(saved))} of {duration(speed.plain_ns)}"
+    return [f"{gain.get('calls', 0):,}", *map(with_micro_sign, (duration(gain.get("ns", 0)), shown))]
 
 
-def function_body(function: FunctionReport) -> str:
-    """One function: annotated source, breaks, graphs, kernels, guards, times."""
+def _own_gain(function: FunctionReport) -> str:
+    lines = [with_micro_sign(text) for text in (function.why_not_compiled, gain_text(function)) if text]
+    return _gain(speed_of(function), "") + "".join(f"<p>{escape(text)}</p>" for text in lines)
+
+
+def _function(function: FunctionReport, anchor: str, gain: str, source: str) -> str:
+    """One function: what was gained, annotated source, what is compiled for which arguments."""
+    place = f"{short_path(function.file)}:{function.line}"
     parts = [
-        f"<h2>{escape(function_name({'function': function.name}))} "
-        f'<span class="soft">{escape(short_path(function.file))}:{function.line}</span></h2>',
-        *(f"<p>{escape(text)}</p>" for text in (function.why_not_compiled, gain_text(function)) if text),
-        _source(function),
+        f'<section id="{anchor}"><h2>{escape(function_name({"function": function.name}))} <span class="soft">{escape(place)}</span></h2>',
+        gain,
+        source,
     ]
-    parts += [f"<pre>{escape(recompile_text(record))}</pre>" for record in function.recompiles]
-    for number, entry in enumerate(function.entries):
-        parts.append(f"<p>entry {number}: {escape(entry_text(entry))}</p>")
-        guards = "\n".join(map(str, entry["guards"]))
-        for title, text in (("graph", entry["graph"]), ("program", entry["program"]), ("guards", guards)):
-            parts.append(f"<details><summary>{title}</summary><pre>{escape(str(text))}</pre></details>")
+    if function.recompiles:
+        parts.append("<h3>Compiled again</h3>")
+        parts += [f"<pre>{escape(recompile_text(record))}</pre>" for record in function.recompiles]
+    if function.entries:
+        parts.append("<h3>Compiled</h3>")
+    parts += [_entry(number, entry) for number, entry in enumerate(function.entries)]
     if function.bytecode:
-        parts.append(f"<details><summary>bytecode</summary><pre>{escape(function.bytecode)}</pre></details>")
+        parts.append(_fold("bytecode, and what runs instead", f"<pre>{escape(function.bytecode)}</pre>"))
+    return "\n".join([part for part in parts if part] + ["</section>"])
+
+
+def _entry(number: int, entry: dict[str, Any]) -> str:
+    text = str(entry["graph"])
+    picture = graph_picture(text, library_name(entry), alone=False)
+    parts = [f"<p>entry {number}: {escape(with_micro_sign(entry_text(entry)))}</p>"]
+    parts += [f'<p class="soft">{escape(exit_text(way))}</p>' for way in entry.get("exits", [])]
+    if picture:
+        key = "".join(f'<li class="{kind}">{KINDS[kind]}</li>' for kind in legend(text))
+        drawn = scrolled(picture) if picture.startswith("<svg") else picture
+        parts.append(_fold("picture of the graph", f'{drawn}<ul class="key">{key}</ul>' if key else drawn, opened=number == 0))
+    guards = "\n".join(map(str, entry["guards"]))
+    for title, shown in (
+        ("graph as text", text),
+        ("what the machine code does", str(entry["program"])),
+        ("when it is used (guards)", guards),
+    ):
+        if shown:
+            parts.append(_fold(title, f"<pre>{escape(shown)}</pre>"))
+    return "".join(parts)
+
+
+def _fold(title: str, body: str, opened: bool = False) -> str:
+    return f"<details{' open' if opened else ''}><summary>{title}</summary>{body}</details>"
+
+
+def _source(functions: list[FunctionReport], prefix: str, cell: str = "") -> str:
+    """The source with what was captured in green, and below each line that broke, why."""
+    captured = {line for function in functions for line in function.captured_lines()}
+    breaks: dict[int, list[dict[str, Any]]] = {}
+    for record in (record for function in functions for record in function.breaks):
+        breaks.setdefault(int(record.get("line", 0)), []).append(record)
+    lines = whole_source(cell) if cell else functions[0].source()
+    rows, shown = [], set()
+    for (number, _), text in zip(lines, highlighted([text for _, text in lines]), strict=True):
+        kind = "broken" if number in breaks else "in" if number in captured else ""
+        shown.add(kind)
+        rows.append(f'<div class="{kind}"><i>{number}</i><span class="line">{text}</span></div>')
+        rows += [_why(record, prefix) for record in breaks.pop(number, [])]
+    rows += [_why(record, prefix) for others in breaks.values() for record in others]
+    if not rows:
+        return ""
+    kinds = (("in", "compiled"), ("broken", "a graph ends here"), ("", "runs in the interpreter"))
+    key = "".join(f'<li class="{kind}">{name}</li>' for kind, name in kinds if kind in shown)
+    return f'<div class="source">{"".join(rows)}</div><ul class="key">{key}</ul>'
+
+
+def _why(record: dict[str, Any], prefix: str) -> str:
+    number = str(record.get("id", ""))
+    detail = f": {record['detail']}" if record.get("detail") else ""
+    what = f"{record.get('what', '')}{detail}"
+    shown = f'<a href="#{prefix}{number}">{number}</a>' if number in reasons() else escape(number)
+    return (
+        f'<div class="why"><b>{shown} {escape(what)}</b><br>{escape(_sentence(record.get("why", "")))}. '
+        f"<b>Way out:</b> {escape(str(record.get('way_out', '')))}.</div>"
+    )
+
+
+def _sentence(text: Any) -> str:
+    return f"{str(text)[:1].upper()}{str(text)[1:]}"
+
+
+def _reasons(records: Iterable[dict[str, Any]], prefix: str) -> str:
+    """What the documentation says on the breaks of a report."""
+    found = [reasons()[number] for number in sorted({str(record.get("id")) for record in records}) if number in reasons()]
+    if not found:
+        return ""
+    address = page_address()
+    parts = ["<h2>Why graphs end</h2>"]
+    for reason in found:
+        online = f' <a href="{escape(address)}#{reason.id}">documentation</a>' if address else ""
+        parts.append(
+            f'<section id="{prefix}{reason.id}"><h3>{reason.id} {escape(reason.title)}</h3><p>{escape(_sentence(reason.why))}. '
+            f"<b>Way out:</b> {escape(reason.way_out)}.</p>{_fold('example', f'<pre>{escape(reason.example)}</pre>')}"
+            f'<p class="soft">In a terminal: <code>python -m framejit docs {reason.id}</code>{online}</p></section>'
+        )
     return "\n".join(parts)
 
 
-def _source(function: FunctionReport) -> str:
-    """The source with what was captured in green, and below each line that broke, why."""
-    lines = function.source()
-    captured = function.captured_lines()
-    breaks: dict[int, list[dict[str, Any]]] = {}
-    for record in function.breaks:
-        breaks.setdefault(int(record.get("line", 0)), []).append(record)
-    if not lines:
-        return "".join(_why(record) for record in function.breaks)
-    rows = []
-    for number, text in lines:
-        kind = "broken" if number in breaks else "in" if number in captured else ""
-        rows.append(f'<div class="{kind}"><i>{number}</i>{escape(text)}</div>')
-        rows += [_why(record) for record in breaks.pop(number, [])]
-    rows += [_why(record) for others in breaks.values() for record in others]
-    return f'<pre class="source">{"".join(rows)}</pre>'
+def whole_source(file: str) -> list[tuple[int, str]]:
+    """The numbered lines of a file or a notebook's cell."""
+    import linecache
 
-
-def _why(record: dict[str, Any]) -> str:
-    detail = f": {record['detail']}" if record.get("detail") else ""
-    text = f"{record.get('id', '')} {record.get('what', '')}{detail}"
-    return f'<div class="why"><b>{escape(text)}</b><br>{escape(str(record.get("why", "")))}. <b>Way out:</b> {escape(str(record.get("way_out", "")))}.</div>'
+    return [(number, line.rstrip()) for number, line in enumerate(linecache.getlines(file), 1)]

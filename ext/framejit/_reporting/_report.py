@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from html import escape
 from pathlib import Path
 
 from framejit._api._platform import core
-from framejit._api._stats import COUNTERS, stats
-from framejit._reporting._collect import Collector
-from framejit._reporting._format import amount
-from framejit._reporting._gain import program_text
+from framejit._api._stats import stats
+from framejit._reporting._collect import Collector, FunctionReport
+from framejit._reporting._gain import program_text, speed_of_program
 from framejit._reporting._info import configuration
 
 
@@ -23,9 +24,7 @@ class Recorder:
 
     def save(self, folder: Path) -> None:
         """Write both files. To be called while the functions are still marked."""
-        from html import escape
-
-        from framejit._reporting._html import functions_body, page, table
+        from framejit._reporting._html import counters_table, functions_body, heading, page
 
         functions = self._collector.finish()
         if core is not None:
@@ -36,13 +35,22 @@ class Recorder:
         about = configuration()
         data = {"summary": summary, "about": about, "stats": counted, "functions": [f.to_dict() for f in functions]}
         (folder / "report.json").write_text(json.dumps(data, indent=1, default=str) + "\n", encoding="utf-8")
-        rows = [[name, meaning, amount(name, counted[name])] for name, meaning in COUNTERS.items()]
         versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
         body = (
-            f"<h1>framejit</h1><p><b>{escape(summary)}</b></p>"
-            f"<p>{escape(versions)}; capture: {escape(about['capture'])}</p>"
-            + functions_body(functions)
+            heading(_title(), speed_of_program(self._collector.seen), summary, "Nothing was measured")
+            + f'<p class="soft">{escape(versions)}; capture: {escape(about["capture"])}</p>'
+            + functions_body(sorted(functions, key=_time, reverse=True))
             + "<h2>Counters</h2>"
-            + table(["name", "meaning", "value"], rows, frozenset({2}))
+            + counters_table(counted)
         )
-        (folder / "report.html").write_text(page("framejit", body), encoding="utf-8")
+        (folder / "report.html").write_text(page(f"{_title()}: report of framejit", body), encoding="utf-8")
+
+
+def _title() -> str:
+    """The program's name."""
+    return Path(sys.argv[0]).name or "program"
+
+
+def _time(function: FunctionReport) -> int:
+    """The time in a function, with what it calls."""
+    return int(function.gain.get("ns", 0)) + int(function.gain.get("compiling_calls_ns", 0))
