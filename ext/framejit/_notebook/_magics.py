@@ -10,6 +10,7 @@ from collections.abc import Callable
 from inspect import CO_COROUTINE
 from typing import Any
 
+from IPython.core import magic
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
@@ -24,6 +25,7 @@ from framejit._reporting._cells import cell_name
 from framejit._reporting._info import brief, show_config
 from framejit._reporting._reasons import reasons
 
+_silenced_by_semicolon = getattr(magic, "output_can_be_silenced", lambda function: function)  # from IPython 8.9 on
 _DECORATOR = "_framejit_mark"  # a name of the user's namespace, while a cell runs
 _FLAGS = ("fullgraph", "dynamic")
 _VALUES = ("capture_mode", "jit_level", "backend")
@@ -106,6 +108,7 @@ class FramejitMagics(Magics):
     @argument("--fullgraph", action="store_true", help="each function must be one graph; a graph break is an error")
     @argument("--dynamic", action="store_true", help="sizes of arrays may vary from the first call on")
     @argument("-a", "--annotate", action="store_true", help="after the cell has run, show its source with what was compiled")
+    @_silenced_by_semicolon
     @cell_magic("framejit")
     def compile_cell(self, line: str, cell: str) -> Any:
         """Mark the functions that the cell defines, as ``@framejit.jit`` does, then run the cell."""
@@ -134,21 +137,24 @@ class FramejitMagics(Magics):
         above = raw.removesuffix(cell.rstrip())
         if not above or above == raw:
             above = f"%%framejit {line}"
-        # The lines above the cell's text are kept as comments, so that lines have the numbers that one sees.
-        source = "".join(f"# {text}\n" for text in above.splitlines()) + self.shell.transform_cell(cell)
+        # The lines above the cell's text are kept as comments, so that lines have the numbers that one sees. IPython takes
+        # away empty lines at the beginning.
+        lines = [f"# {text}" for text in above.splitlines()]
+        lines += [""] * cell[: len(cell) - len(cell.lstrip())].count("\n")
+        source = "".join(f"{text}\n" for text in lines) + self.shell.transform_cell(cell)
         file = _calling_cell()
         if file is None:
             file = self.shell.compile.cache(source, self.shell.execution_count)
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-        tree = self.shell.transform_ast(self.shell.compile.ast_parse(source, filename=file))
         marker = MarkFunctions(_DECORATOR)
-        tree = marker.visit(tree)
+        with self.shell.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
+            tree = marker.visit(self.shell.transform_ast(self.shell.compile.ast_parse(source, filename=file)))
+            last = None
+            if tree.body and isinstance(tree.body[-1], ast.Expr) and self.shell.ast_node_interactivity != "none":
+                last = self.shell.compile(ast.Expression(tree.body.pop().value), file, "eval")
+            body = self.shell.compile(tree, file, "exec")
         if not marker.marked:
             print("%%framejit: the cell defines no function, so nothing is marked", file=sys.stderr)
-        last = None
-        if tree.body and isinstance(tree.body[-1], ast.Expr) and self.shell.ast_node_interactivity != "none":
-            last = self.shell.compile(ast.Expression(tree.body.pop().value), file, "eval")
-        body = self.shell.compile(tree, file, "exec")
         if any(code is not None and code.co_flags & CO_COROUTINE for code in (body, last)):
             raise UsageError("%%framejit runs no 'await' outside of functions: move it to a cell of its own")
 
