@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "capture/splice.h"
+#include "graph/support/interrupt.h"
 
 namespace framejit::capture {
 
@@ -78,7 +79,7 @@ std::optional<Break> Limits::exceeded(uint32_t steps, Session& session) {
   session.work().set_limit(most - steps);
   if (work >= next_poll_) {
     next_poll_ = work + kPollEvery;
-    interrupted_ = signal_pending();
+    interrupted_ = signal_pending() || is_interrupted();
     if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
     if (!whole && out_of_time(nodes)) return Break{BreakId::CaptureTime};
   }

@@ -11,6 +11,7 @@ inline constexpr const char* kLibraryGradients = "framejit._traced._library_grad
 inline constexpr const char* kNumpyFunctions = "framejit._traced._numpy_functions";
 inline constexpr const char* kPickling = "framejit._api._pickling";
 inline constexpr const char* kPolyfills = "framejit._traced._polyfills";
+inline constexpr const char* kProgress = "framejit._reporting._progress";
 inline constexpr const char* kSpecs = "framejit._api._specs";
 inline constexpr const char* kTensor = "framejit._tensors._tensor";
 inline constexpr const char* kVerify = "framejit._reporting._verify";

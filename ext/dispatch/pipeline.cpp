@@ -11,6 +11,7 @@
 #include "ext/arrays/numpy_loops.h"
 #include "ext/dispatch/callees.h"
 #include "ext/dispatch/diagnostics.h"
+#include "ext/dispatch/progress.h"
 #include "ext/frontends/frontends.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
@@ -192,7 +193,8 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
     ~Flag() { flag = false; }
   } compiling(state.captures.is_running);
   const std::shared_ptr<CodeState> function = state.function();
-  const InterruptScope scope(capture::signal_pending);
+  const ProgressScope progress(*function);
+  const InterruptScope scope(poll_compilation);
   CompileBudget::Compilation compilation(function->budget);
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1
   // too.

@@ -26,8 +26,10 @@ class InterruptScope {
   bool (*before_)();
 };
 
+inline bool is_interrupted() { return detail::interrupt_check && detail::interrupt_check(); }
+
 inline void poll_interrupt() {
-  if (detail::interrupt_check && detail::interrupt_check()) throw Interrupted();
+  if (is_interrupted()) throw Interrupted();
 }
 
 }  // namespace framejit

@@ -66,6 +66,11 @@ FIELDS = (
         "repro_dir", "", "where the stress mode `verify` writes programs that show a difference; empty: standard error"
     ),
     Field("stress", "", "rare paths made common, for tests: see the page on [stress modes](stress.md)", True),
+    Field(
+        "progress",
+        True,
+        "a line on standard error while a compilation takes longer than a second, in terminals and notebooks only",
+    ),
     Field("logs", "", "what to log: see the page on logs"),
     Field("stats_file", "", "where to write the counters of `stats()` as JSON at exit"),
     Field("mark", "", "comma list of patterns to mark in place, as by `mark()`", at_import=True),
