@@ -27,7 +27,7 @@ BLOCK = re.compile(r"^```(python|pycon|\{code-cell\})\n(.*?)^```$", re.MULTILINE
 REASON = framejit.unsupported_reason()
 # Pages whose examples show what was captured, or are of the compiled half.
 OF_CAPTURE = {"control_flow.md", "diagnostics.md", "from_jax.md", "from_mindspore.md", "from_numba.md", "from_torch.md"}
-OF_CAPTURE |= {"gradients.md", "loops.md", "programs.md", "training.md", "tutorial.md", "usage.md"}
+OF_CAPTURE |= {"gradients.md", "loops.md", "notebooks.md", "programs.md", "training.md", "tutorial.md", "usage.md"}
 PACKAGE = Path(framejit.__file__).parent
 MODULES = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -244,7 +244,7 @@ def docstrings(path):
 def test_style_of_docstrings():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {match[0]}"
-        for path in sorted((ROOT / "ext" / "framejit").rglob("*.py"))
+        for path in sorted((ROOT / "ext").rglob("*.py"))
         for line, text in docstrings(path)
         for match in BANNED_PHRASE.finditer(text)
     ]

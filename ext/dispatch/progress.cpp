@@ -50,11 +50,11 @@ bool show(bool is_done) {
   PyErr_Fetch(&type, &value, &traceback);
   const Progress now = std::exchange(current, {});  // the function below may be compiled itself
   const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kProgress));
-  const Ref<> more = Ref<>::steal(
-      module ? PyObject_CallMethod(module.get(), "show", "sOiLi", now.state->name().c_str(), now.state->code()->co_filename,
-                                   now.state->code()->co_firstlineno, static_cast<long long>(now_ns() - now.start),
-                                   static_cast<int>(is_done))
-             : nullptr);
+  const Ref<> more =
+      Ref<>::steal(module ? PyObject_CallMethod(module.get(), "show", "sOiLi", now.state->name().c_str(),
+                                                now.state->code()->co_filename, now.state->code()->co_firstlineno,
+                                                static_cast<long long>(now_ns() - now.start), static_cast<int>(is_done))
+                          : nullptr);
   current = now;
   if (PyObject* error = take_error()) Py_XSETREF(current.error, error);
   PyErr_Restore(type, value, traceback);

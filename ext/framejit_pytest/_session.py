@@ -98,7 +98,7 @@ class Session:
         counts, breaks = getattr(node, "workeroutput", {}).get("framejit", ({}, []))
         self._counts += Counter(counts)
         for *key, number in breaks:
-            self._breaks[tuple(key)] += number  # type: ignore[index]
+            self._breaks[tuple(key)] += number
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was compiled, which graphs broke, and whether there were internal errors."""

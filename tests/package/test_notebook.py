@@ -201,7 +201,10 @@ def test_annotate(notebook):
     assert shown.count('<div class="source">') == 1  # of the cell as a whole
     assert "<svg" in shown and "not called yet" in shown
     assert re.search(r"<h1>Cell \d+</h1>", shown) and "ipython-input" not in shown
-    assert output.data["text/plain"].startswith("Cell ") and ": 2 functions, 2 graphs, 1 break; " in output.data["text/plain"]
+    assert (
+        output.data["text/plain"].startswith("Cell ")
+        and ": 2 functions, 2 graphs, 1 break; " in output.data["text/plain"]
+    )
     _, _, outputs = notebook.run("breaks(np.ones(3)); breaks(np.ones(3))", "%framejit report")
     assert "<h1>Functions of this notebook</h1>" in outputs[0].data["text/html"]
     assert re.search("saved|lost|nothing was saved", outputs[0].data["text/plain"])
@@ -248,7 +251,11 @@ def test_in_a_kernel(tmp_path, monkeypatch):
     (folder / "kernel.json").write_text(
         f'{{"argv": ["{sys.executable}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"], "display_name": "here", "language": "python"}}'
     )
-    cells = ["import os, numpy as np\n%load_ext framejit", BREAKS, "import framejit as fj\nprint(fj.explain(breaks)(np.ones(3)))"]
+    cells = [
+        "import os, numpy as np\n%load_ext framejit",
+        BREAKS,
+        "import framejit as fj\nprint(fj.explain(breaks)(np.ones(3)))",
+    ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(book, kernel_name="here", timeout=120).execute()
     (shown,) = book.cells[1].outputs

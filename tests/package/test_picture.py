@@ -65,7 +65,15 @@ def texts(picture: str) -> list[str]:
 
 def test_what_is_drawn():
     shown = texts(graph_picture(TEXT, lambda number: f"numpy.f{number}"))
-    for label in ("x", "multiply(\N{MIDDLE DOT}, 1.5)", "sum over axes 0, 1", "if, else", "loop", "another round?", "numpy.f7"):
+    for label in (
+        "x",
+        "multiply(\N{MIDDLE DOT}, 1.5)",
+        "sum over axes 0, 1",
+        "if, else",
+        "loop",
+        "another round?",
+        "numpy.f7",
+    ):
         assert label in shown, label
     assert shown.count("float64 s0 \N{MULTIPLICATION SIGN} 4") > 3 and "bfloat16" in shown
     assert "result 1: 1.5" in shown  # a number among the results
@@ -115,7 +123,9 @@ def test_a_graph_that_is_too_large_says_so():
     text = f"graph @f(%x: f64[]) {{\n{nodes}  return %{MOST_NODES + 1}\n}}"
     assert f"{MOST_NODES + 1} operations" in graph_picture(text)
     assert graph_picture(text).startswith("<p>")
-    smaller = text.replace(f"  %{MOST_NODES + 1} = add %{MOST_NODES}, %x : f64[]\n", "").replace(f"return %{MOST_NODES + 1}", f"return %{MOST_NODES}")
+    smaller = text.replace(f"  %{MOST_NODES + 1} = add %{MOST_NODES}, %x : f64[]\n", "").replace(
+        f"return %{MOST_NODES + 1}", f"return %{MOST_NODES}"
+    )
     assert graph_picture(smaller).count("<rect") == MOST_NODES + 2
 
 

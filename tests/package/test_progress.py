@@ -121,7 +121,10 @@ def test_in_a_notebook(monkeypatch, capsys):
     monkeypatch.setattr(_progress, "shell", Kernel)
     assert _progress.show("f", "file.py", 3, 2 * 10**9, False) is True
     assert _progress.show("f", "file.py", 3, 2_500_000_000, True) is False
-    assert capsys.readouterr().err == "\rframejit: compiling f() (file.py:3), 2 s\rframejit: compiled f() (file.py:3) in 2.5 s\n"
+    assert (
+        capsys.readouterr().err
+        == "\rframejit: compiling f() (file.py:3), 2 s\rframejit: compiled f() (file.py:3) in 2.5 s\n"
+    )
 
 
 def test_the_threshold_is_checked():

@@ -55,7 +55,11 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     (info / "entry_points.txt").write_text(f"[pytest11]\n{rows}")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: framejit\nVersion: 1.0\n")
     home = Path(framejit.__file__).parent
-    files = [path.relative_to(home.parent) for name in ("framejit", "framejit_pytest") for path in (home.parent / name).rglob("*.py")]
+    files = [
+        path.relative_to(home.parent)
+        for name in ("framejit", "framejit_pytest")
+        for path in (home.parent / name).rglob("*.py")
+    ]
     (info / "RECORD").write_text("".join(f"{path},,\n" for path in files))
     for name in ("framejit", "framejit_pytest"):
         (installed / name).symlink_to(home.parent / name)
@@ -69,7 +73,9 @@ def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 
 def test_without_options_nothing_is_imported(project):
-    project.makepyfile(test_part="import sys\ndef test():\n    assert 'framejit' not in sys.modules and 'numpy' not in sys.modules\n")
+    project.makepyfile(
+        test_part="import sys\ndef test():\n    assert 'framejit' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
     done = run(project)
     done.assert_outcomes(passed=1)
     assert "framejit:" not in done.stdout.str()
@@ -111,7 +117,11 @@ def test_workers_are_summed_up(project):
 @pytest.mark.parametrize(
     ("arguments", "ini", "message"),
     [
-        (["--framejit=mark"], "", "--framejit=mark needs --framejit-packages=NAMES or the ini option framejit_packages"),
+        (
+            ["--framejit=mark"],
+            "",
+            "--framejit=mark needs --framejit-packages=NAMES or the ini option framejit_packages",
+        ),
         (["--framejit=fast"], "", "*--framejit*'fast'*"),
         ([], "framejit = fast", "*the ini option 'framejit' must be one of mark, strict, off, not 'fast'"),
         ([], "framejit = strict\nframejit_level = O7", "*the ini option 'framejit_level' must be O0 or O1, not 'O7'"),

@@ -142,7 +142,9 @@ def look(browser: str, folder: Path, pages: dict[str, str], dark: bool) -> dict:
     file.write_text(f"<!DOCTYPE html><meta charset=utf-8><script>{SCRIPT}</script><body>{frames}", encoding="utf-8")
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}", scheme]
-    done = subprocess.run([*command, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [*command, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120, check=False
+    )
     found = re.search(r"<body[^>]*>(\{.*\})</body>", done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:] + done.stdout[-500:]
     return json.loads(html.unescape(found[1]))

@@ -43,7 +43,6 @@ class CellReport(Explanation):
         )
         return f"{self.name}: {made}; {program_text(self.functions, sum(f.compile_ns for f in self.functions))}"
 
-
     def _heading(self) -> str:
         unmeasured = "Not measured yet" if self.entries else "Not compiled" if self.functions else ""
         return heading(self.name, speed_of_program(self.functions), self._summary(), unmeasured)

@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from inspect import CO_COROUTINE
+from types import FrameType
 from typing import Any
 
 from IPython.core import magic
@@ -33,7 +34,7 @@ _VALUES = ("capture_mode", "jit_level", "backend")
 
 def _calling_cell() -> str | None:
     """The file name of the cell that is running."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and cell_name(frame.f_code.co_filename) is None:
         frame = frame.f_back
     return None if frame is None else frame.f_code.co_filename
@@ -107,7 +108,9 @@ class FramejitMagics(Magics):
     @argument("--backend", choices=BACKENDS, help="as backend of framejit.jit")
     @argument("--fullgraph", action="store_true", help="each function must be one graph; a graph break is an error")
     @argument("--dynamic", action="store_true", help="sizes of arrays may vary from the first call on")
-    @argument("-a", "--annotate", action="store_true", help="after the cell has run, show its source with what was compiled")
+    @argument(
+        "-a", "--annotate", action="store_true", help="after the cell has run, show its source with what was compiled"
+    )
     @_silenced_by_semicolon
     @cell_magic("framejit")
     def compile_cell(self, line: str, cell: str) -> Any:

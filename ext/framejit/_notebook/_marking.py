@@ -34,13 +34,19 @@ class MarkFunctions(ast.NodeTransformer):
         return ast.copy_location(ast.Name(self._decorator, ast.Load()), at)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802
+        """Mark a function."""
+        return self._decorated(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:  # noqa: N802
+        """Mark a coroutine."""
+        return self._decorated(node)
+
+    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         """Decorate it below all other decorators, so that the plain function is marked."""
         if node.name not in _IMPLICIT and not any(map(_decides, node.decorator_list)):
             node.decorator_list.append(self._reference(node))
             self.marked += 1
         return node
-
-    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802
         """Mark ``name = lambda ...``."""

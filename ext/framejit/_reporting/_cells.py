@@ -1,4 +1,4 @@
-"""Names of notebook cells, which IPython compiles under the name of a file that nobody knows."""
+"""Names of notebook cells, whose code has the name of a temporary file in IPython."""
 
 from __future__ import annotations
 

@@ -198,7 +198,9 @@ class Explanation:
 
         entries = self.entries
         if not 0 <= entry < len(entries):
-            raise IndexError(f"graph_svg() got entry {entry}, but there are {counted(len(entries), 'entry', 'entries')}")
+            raise IndexError(
+                f"graph_svg() got entry {entry}, but there are {counted(len(entries), 'entry', 'entries')}"
+            )
         picture = graph_picture(str(entries[entry]["graph"]), library_name(entries[entry]))
         if not picture.startswith("<svg"):
             raise ValueError(f"entry {entry} has no graph that a picture can show")
@@ -212,7 +214,9 @@ class Explanation:
     def _heading(self) -> str:
         from framejit._reporting._html import heading
 
-        unmeasured = "" if self.own is None or not self.own.gain else "Not compiled" if not self.entries else "Not measured yet"
+        unmeasured = (
+            "" if self.own is None or not self.own.gain else "Not compiled" if not self.entries else "Not measured yet"
+        )
         speed = None if self.own is None else speed_of(self.own)
         return heading(f"{self.name}()", speed, self._summary(), unmeasured)
 

@@ -116,7 +116,9 @@ def speed_of(function: FunctionReport) -> Speed | None:
     if compared and may_gain(function):
         return Speed(int(gain["compared_ns"]), int(gain["plain_ns"]), counted(compared, "call"))
     if rounds and may_gain(function):
-        return Speed(int(gain["compared_rounds_ns"]), int(gain["rounds_plain_ns"]), f"{counted(rounds, 'round')} of loops")
+        return Speed(
+            int(gain["compared_rounds_ns"]), int(gain["rounds_plain_ns"]), f"{counted(rounds, 'round')} of loops"
+        )
     return None
 
 

@@ -12,7 +12,9 @@ import numpy as np
 from framejit._api._platform import core
 
 _HEAD = re.compile(r"graph @[^(]*\((?P<inputs>.*)\) \{")
-_NODE = re.compile(r"(?:(?P<name>%\w+) = )?(?P<op>\w+)(?P<operands>[^{:]*)(?P<attributes>\{[^}]*\})?(?:\s*: (?P<type>.*))?")
+_NODE = re.compile(
+    r"(?:(?P<name>%\w+) = )?(?P<op>\w+)(?P<operands>[^{:]*)(?P<attributes>\{[^}]*\})?(?:\s*: (?P<type>.*))?"
+)
 _LOOP = re.compile(r"(?:(?P<name>%\w+) = )?loop (?P<operands>.*?)(?: with (?P<inputs>.*))? \{")
 _IF = re.compile(r"(?:(?P<name>%\w+) = )?if (?P<operands>%\w+) \{")
 _NAME = re.compile(r"%\w+")
@@ -22,7 +24,11 @@ _TYPE = re.compile(r"([a-z]+\d*)\[([^\]]*)\]")
 DTYPES = {
     "bool": "bool",
     "bf16": "bfloat16",
-    **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64, 128)},
+    **{
+        f"{kind[0]}{bits}": f"{kind}{bits}"
+        for kind in ("int", "uint", "float", "complex")
+        for bits in (8, 16, 32, 64, 128)
+    },
 }
 _VALUE = re.compile(r"value=([^,}]*)")
 
@@ -112,13 +118,22 @@ def library_name(entry: dict[str, Any]) -> Callable[[int], str] | None:
 
 def note_library_names(entry: dict[str, Any]) -> None:
     """Note in the record of an entry which functions its graph calls, by the number in its text."""
-    found = {number: core.library_callable(int(number)) for number in re.findall(r" library_call .*?\{index=(\d+)", entry["graph"])} if core is not None else {}
+    found = (
+        {
+            number: core.library_callable(int(number))
+            for number in re.findall(r" library_call .*?\{index=(\d+)", entry["graph"])
+        }
+        if core is not None
+        else {}
+    )
     if found:
         entry["library_names"] = {number: _name_of(function) for number, function in found.items()}
 
 
 def _name_of(function: Any) -> str:
-    module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None)
+    module = getattr(function, "__module__", None) or getattr(
+        getattr(function, "__objclass__", None), "__module__", None
+    )
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
     module = "numpy" if isinstance(function, np.ufunc) else str(module or "")
     return name if module in ("", "builtins", "_operator") else f"{module.removeprefix('_')}.{name}"
@@ -148,7 +163,9 @@ def _read_block(block: Block, lines: Iterator[str]) -> tuple[Block, bool]:
         elif text.endswith("{"):
             block.nodes.append(_read_control(text, lines))
         elif (found := _NODE.match(text)) and text != "gradient":
-            name, op, operands, attributes, kind = (found[key] or "" for key in ("name", "op", "operands", "attributes", "type"))
+            name, op, operands, attributes, kind = (
+                found[key] or "" for key in ("name", "op", "operands", "attributes", "type")
+            )
             block.nodes.append(Node(name, op, _NAME.findall(operands), attributes, kind.split(" root=")[0], [], text))
     return block, False
 
@@ -158,7 +175,11 @@ def _read_control(text: str, lines: Iterator[str]) -> Node:
     found = loop or branch
     node = Node("", text.split()[0], [], "", "", [], text.rstrip(" {"))
     if found is not None:
-        node.name, node.op, node.operands = found["name"] or "", "loop" if loop else "if", _NAME.findall(found["operands"])
+        node.name, node.op, node.operands = (
+            found["name"] or "",
+            "loop" if loop else "if",
+            _NAME.findall(found["operands"]),
+        )
     inner, more = _read_block(Block(_inputs(loop["inputs"] or "") if loop else []), lines)
     node.blocks.append(inner)
     if more:

@@ -117,7 +117,9 @@ def functions_body(
     if cell:
         parts.append(_source([f for f in functions if f.file == cell], prefix, cell))
     for i, f in enumerate(functions):
-        gain = "" if told is not None and (f.name, f.file, f.line) == (told.name, told.file, told.line) else _own_gain(f)
+        gain = (
+            "" if told is not None and (f.name, f.file, f.line) == (told.name, told.file, told.line) else _own_gain(f)
+        )
         parts.append(_function(f, f"{prefix}f{i}", gain, "" if f.file == cell else _source([f], prefix)))
     return "\n".join([*parts, _reasons((record for f in functions for record in f.breaks), prefix)])
 
@@ -125,7 +127,11 @@ def functions_body(
 def _speed_cell(function: FunctionReport) -> str:
     speed = speed_of(function)
     if speed is None:
-        return '<span class="soft">not compiled</span>' if not may_gain(function) else '<span class="soft">not measured</span>'
+        return (
+            '<span class="soft">not compiled</span>'
+            if not may_gain(function)
+            else '<span class="soft">not measured</span>'
+        )
     kind = "bad" if "slower" in speed.headline else "good" if "times" in speed.headline else "soft"
     return f'<span class="{kind}">{escape(speed.short)}</span>'
 
@@ -172,7 +178,9 @@ def _entry(number: int, entry: dict[str, Any]) -> str:
     if picture:
         key = "".join(f'<li class="{kind}">{KINDS[kind]}</li>' for kind in legend(text))
         drawn = scrolled(picture) if picture.startswith("<svg") else picture
-        parts.append(_fold("picture of the graph", f'{drawn}<ul class="key">{key}</ul>' if key else drawn, opened=number == 0))
+        parts.append(
+            _fold("picture of the graph", f'{drawn}<ul class="key">{key}</ul>' if key else drawn, opened=number == 0)
+        )
     guards = "\n".join(map(str, entry["guards"]))
     for title, shown in (
         ("graph as text", text),
@@ -226,7 +234,9 @@ def _sentence(text: Any) -> str:
 
 def _reasons(records: Iterable[dict[str, Any]], prefix: str) -> str:
     """What the documentation says on the breaks of a report."""
-    found = [reasons()[number] for number in sorted({str(record.get("id")) for record in records}) if number in reasons()]
+    found = [
+        reasons()[number] for number in sorted({str(record.get("id")) for record in records}) if number in reasons()
+    ]
     if not found:
         return ""
     address = page_address()

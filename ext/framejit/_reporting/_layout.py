@@ -37,7 +37,7 @@ class Layout:
 
 
 class _Layers:
-    """Nodes in layers; a node without a number stands where an edge passes a layer."""
+    """Nodes in layers. There are more than the graph has: one in each layer that an edge passes."""
 
     def __init__(self, count: int, edges: Sequence[tuple[int, int]]) -> None:
         self.layer = _ranks(count, edges)
@@ -130,7 +130,9 @@ def place(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]
     for layer, tall in enumerate(tallest):
         y[layer] = height + tall / 2
         height += tall + _GAP_Y
-    layout = Layout(width=max((at + widths[node] / 2 for node, at in enumerate(x)), default=0.0), height=max(height - _GAP_Y, 0.0))
+    layout = Layout(
+        width=max((at + widths[node] / 2 for node, at in enumerate(x)), default=0.0), height=max(height - _GAP_Y, 0.0)
+    )
     layout.centers = [(x[node], y[layers.layer[node]]) for node in range(len(sizes))]
     for chain in layers.chains:
         source, target = chain[0], chain[-1]

@@ -31,7 +31,18 @@ KINDS = {
     "control": "branch or loop",
     "result": "result",
 }
-_CALLS = frozenset({"matmul", "convolution", "convolution_weights", "attention", "attention_gradients", "compress", "expand", "nonzero"})
+_CALLS = frozenset(
+    {
+        "matmul",
+        "convolution",
+        "convolution_weights",
+        "attention",
+        "attention_gradients",
+        "compress",
+        "expand",
+        "nonzero",
+    }
+)
 _MEMORY = frozenset({"view", "write", "copy", "empty", "full", "iota", "dim"})
 
 STYLE = """
@@ -112,7 +123,10 @@ def graph_picture(text: str, library_name: Callable[[int], str] | None = None, *
 
 def scrolled(picture: str) -> str:
     """An SVG in an element that scrolls; where browsers can, it starts at the first input of a graph that is too wide."""
-    size, first = re.search(r'width="(\d+)"', picture), re.search(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture)
+    size, first = (
+        re.search(r'width="(\d+)"', picture),
+        re.search(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture),
+    )
     if size is None or first is None:
         return picture
     start = max(float(first[1]) + float(first[2]) / 2 + _MARGIN - _TELEPHONE / 2, 0.0)
@@ -124,7 +138,9 @@ def legend(text: str) -> list[str]:
     block = None if parse_loop(text) else parse(text)
     if block is None:
         return []
-    found = {"input" if block.inputs else "", "result" if block.results else ""} | {_kind_of(node) for node in walk(block)}
+    found = {"input" if block.inputs else "", "result" if block.results else ""} | {
+        _kind_of(node) for node in walk(block)
+    }
     return [kind for kind in KINDS if kind in found]
 
 
@@ -146,7 +162,11 @@ def _label(node: Node, constants: dict[str, str]) -> str:
     """The operator in words, with the numbers among its operands: `subtract(1, \N{MIDDLE DOT})`."""
     if node.op.startswith("reduce_"):
         axes = node.attributes.removeprefix("{axes=[").partition("]")[0]
-        return _short(f"{node.op.removeprefix('reduce_')} over {'axis' if ',' not in axes else 'axes'} {axes}" if axes else node.op)
+        return _short(
+            f"{node.op.removeprefix('reduce_')} over {'axis' if ',' not in axes else 'axes'} {axes}"
+            if axes
+            else node.op
+        )
     name = node.op.replace("_", " ") if "." not in node.op else node.op
     if any(operand in constants for operand in node.operands):
         return _short(f"{name}({', '.join(constants.get(operand, _OPEN) for operand in node.operands)})")
@@ -240,7 +260,9 @@ def _draw_jumps(jumps: list[Jumps]) -> _Picture:
     boxes = []
     for block in order:
         what = f"{counted(len(block.instructions), 'instruction')}{', in a loop' if block.depth else ''}"
-        boxes.append(_Box("reduction" if block.depth else "elementwise", block.name, what, "\n".join(block.instructions)))
+        boxes.append(
+            _Box("reduction" if block.depth else "elementwise", block.name, what, "\n".join(block.instructions))
+        )
     edges = dict.fromkeys((number[block.name], number[name]) for block in order for name in block.follow)
     forward = [edge for edge in edges if edge[0] < edge[1]]
     return _draw(boxes, forward, len(boxes), [edge for edge in edges if edge[0] >= edge[1]])
@@ -265,7 +287,9 @@ def _in_order(jumps: list[Jumps]) -> list[Jumps]:
     return [by_name[name] for name in reversed(done)]
 
 
-def _draw(boxes: list[_Box], edges: list[tuple[int, int]], count: int, back: Iterable[tuple[int, int]] = ()) -> _Picture:
+def _draw(
+    boxes: list[_Box], edges: list[tuple[int, int]], count: int, back: Iterable[tuple[int, int]] = ()
+) -> _Picture:
     sizes = [box.size() for box in boxes]
     layout = place(sizes, edges)
     parts = list(dict.fromkeys(piece for route in layout.routes for piece in _curves(route)))
@@ -276,7 +300,9 @@ def _draw(boxes: list[_Box], edges: list[tuple[int, int]], count: int, back: Ite
         right = max(start, end) + 26
         if source == target:
             y, to_y = y + 8, to_y - 8
-        parts.append(f'<path class="back" d="M{start:.1f} {y:.1f}C{right:.1f} {y:.1f} {right:.1f} {to_y:.1f} {end:.1f} {to_y:.1f}"/>')
+        parts.append(
+            f'<path class="back" d="M{start:.1f} {y:.1f}C{right:.1f} {y:.1f} {right:.1f} {to_y:.1f} {end:.1f} {to_y:.1f}"/>'
+        )
         parts.append(f'<path class="head" d="M{end:.1f} {to_y:.1f}l6 -3.5v7z"/>')
         width = max(width, right)
     for box, (x, y), (wide, tall) in zip(boxes, layout.centers, sizes, strict=True):
@@ -287,14 +313,18 @@ def _draw(boxes: list[_Box], edges: list[tuple[int, int]], count: int, back: Ite
 def _draw_box(box: _Box, left: float, top: float, wide: float, tall: float) -> str:
     middle = left + wide / 2
     title = f"<title>{escape(box.title)}</title>" if box.title else ""
-    parts = [f'<g class="{box.kind}">{title}<rect x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{tall:.1f}" rx="6"/>']
+    parts = [
+        f'<g class="{box.kind}">{title}<rect x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{tall:.1f}" rx="6"/>'
+    ]
     baseline = top + _PADDING / 2 + 12
     parts.append(f'<text x="{middle:.1f}" y="{baseline:.1f}">{escape(box.label)}</text>')
     if box.below:
         parts.append(f'<text class="small" x="{middle:.1f}" y="{baseline + _LINE - 2:.1f}">{escape(box.below)}</text>')
     at = left + (wide - sum(picture.width for picture in box.inner) - (len(box.inner) - 1) * _PADDING) / 2
     for picture in box.inner:
-        parts.append(f'<g transform="translate({at:.1f} {top + _LINE * (1 + bool(box.below)) + _PADDING:.1f})">{picture.body}</g>')
+        parts.append(
+            f'<g transform="translate({at:.1f} {top + _LINE * (1 + bool(box.below)) + _PADDING:.1f})">{picture.body}</g>'
+        )
         at += picture.width + _PADDING
     return "".join([*parts, "</g>"])
 

@@ -28,7 +28,11 @@ def show(function: str, file: str, line: int, nanoseconds: int, done: bool) -> b
         if not _wanted(stream):
             return False
         place = f"{function}() ({short_path(file)}:{line})"
-        text = f"framejit: compiled {place} in {duration(nanoseconds)}" if done else f"framejit: compiling {place}, {nanoseconds // 10**9} s"
+        text = (
+            f"framejit: compiled {place} in {duration(nanoseconds)}"
+            if done
+            else f"framejit: compiling {place}, {nanoseconds // 10**9} s"
+        )
         text = text[: shutil.get_terminal_size().columns - 1]
         stream.write(f"\r{text:<{_shown}}" + "\n" * done)
         stream.flush()
