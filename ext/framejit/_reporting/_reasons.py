@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
 from importlib import metadata
 from typing import NamedTuple
@@ -31,14 +30,12 @@ class Reason(NamedTuple):
         return self.what[0].upper() + self.what[1:]
 
 
-@functools.cache
 def reasons() -> dict[str, Reason]:
     """All reasons by their ids; none without the compiled half."""
     rows = [] if core is None else core.break_reasons()
     return {row[0]: Reason(row[0], row[1], row[2], row[3], row[4].strip("\n"), row[5]) for row in rows}
 
 
-@functools.cache
 def page_address() -> str | None:
     """Where the page on breaks is on the web, by the metadata of the installed package; None if that names no documentation."""
     try:
