@@ -20,6 +20,7 @@ MODES = {
     "marked with framejit_fullgraph",
     "off": "marked functions run as plain Python",
 }
+BREAKS = pytest.StashKey[list[dict[str, Any]]]()  # of a test that is to have none
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,13 +63,15 @@ def framejit_explain(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def no_graph_breaks(pytestconfig: pytest.Config) -> Iterator[list[dict[str, Any]]]:
+def no_graph_breaks(request: pytest.FixtureRequest) -> Iterator[list[dict[str, Any]]]:
     """Fails the test if a marked function that runs in it breaks its graph; the value lists the breaks so far."""
-    if pytestconfig.pluginmanager.get_plugin("framejit-off"):
+    if request.config.pluginmanager.get_plugin("framejit-off"):
         pytest.skip("--framejit=off: nothing is captured")
     from framejit_pytest._fixtures import watched_breaks
 
-    yield from watched_breaks()
+    with watched_breaks() as breaks:
+        request.node.stash[BREAKS] = breaks
+        yield breaks
 
 
 @pytest.fixture
@@ -79,13 +82,11 @@ def framejit_stats() -> Callable[[], dict[str, int]]:
     return stats_since_now()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[Any]:
-    """After a test that asked for `no_graph_breaks`, look whether there were any."""
-    result = yield
-    breaks = getattr(pyfuncitem, "funcargs", {}).get("no_graph_breaks")
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """After a test that has passed and asked for `no_graph_breaks`, look whether there were any."""
+    breaks = item.stash.get(BREAKS, None)
     if breaks:
         from framejit_pytest._fixtures import fail_for
 
         fail_for(breaks)
-    return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import framejit
@@ -30,6 +31,7 @@ def explain_in(item: pytest.Item) -> Callable[..., Any]:
     return explain
 
 
+@contextmanager
 def watched_breaks() -> Iterator[list[dict[str, Any]]]:
     """The breaks from now on. What was compiled before is forgotten, since a graph breaks only when it is captured."""
     reason = framejit.unsupported_reason()

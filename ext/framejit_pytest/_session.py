@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import framejit
 import pytest
 from framejit._reporting._events import listen
 from framejit._reporting._format import counted, duration, short_path
-
-from framejit_pytest._fixtures import fail_for, watched_breaks
 
 _MOST_BREAKS = 5
 _SHOWN = ("frames_marked", "frames_captured", "kernels_compiled", "compile_ns", "internal_errors")
@@ -62,16 +59,11 @@ class Session:
         place = f"{short_path(str(record['file']))}:{record['line']}"
         self._breaks[str(record["id"]), what, str(record["function"]), place] += 1
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Iterator[Any]:
-        """In strict mode, fail a test that is marked with framejit_fullgraph for its graph breaks."""
-        if self._mode != "strict" or pyfuncitem.get_closest_marker("framejit_fullgraph") is None:
-            return (yield)
-        with contextmanager(watched_breaks)() as breaks:
-            result = yield
-        if breaks:
-            fail_for(breaks)
-        return result
+    @pytest.fixture(autouse=True)
+    def _framejit_fullgraph(self, request: pytest.FixtureRequest) -> None:
+        """In strict mode, a test that is marked with framejit_fullgraph is one with `no_graph_breaks`."""
+        if self._mode == "strict" and request.node.get_closest_marker("framejit_fullgraph") is not None:
+            request.getfixturevalue("no_graph_breaks")
 
     def pytest_report_header(self) -> str:
         """One line on what is on."""

@@ -39,6 +39,9 @@ assert components == {"asmjit", "xbyak", "oneTBB"}, components
 licenses = {path.parent.name for path in distribution.files or [] if "third_party" in path.parts}
 assert licenses == {"asmjit", "xbyak", "onetbb"}, licenses
 
+(plugin,) = importlib.metadata.entry_points(group="pytest11", name="framejit")
+assert files["_session.py"].parent.name == plugin.value == "framejit_pytest", plugin
+
 shown = subprocess.run(
     [Path(sys.executable).parent / "framejit", "--version"], capture_output=True, text=True, check=True
 )

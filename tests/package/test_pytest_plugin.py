@@ -135,6 +135,7 @@ def test_usage_errors(project, arguments, ini, message):
 
 
 FULLGRAPH = """
+import unittest
 import numpy as np, pytest, framejit as fj
 from package.part import breaks, whole
 
@@ -149,6 +150,11 @@ def test_marker(f):
 
 def test_no_marker():
     breaks(np.ones(4))
+
+class TestOfUnittest(unittest.TestCase):
+    @pytest.mark.framejit_fullgraph
+    def test_breaks(self):
+        breaks(np.ones(4))
 """
 
 
@@ -156,7 +162,7 @@ def test_no_marker():
 def test_strict(project):
     project.makepyfile(test_part=FULLGRAPH)
     done = run(project, "--framejit=strict")
-    done.assert_outcomes(passed=2, failed=1)
+    done.assert_outcomes(passed=2, failed=2)
     done.stdout.fnmatch_lines(
         [
             "1 graph break of marked functions:",
@@ -164,9 +170,10 @@ def test_strict(project):
             "*os.getpid()*",
             "compiled code ran in *",
             "FAILED test_part.py::test_marker?breaks? - *",
+            "FAILED test_part.py::TestOfUnittest::test_breaks - *",
         ]
     )
-    run(project).assert_outcomes(passed=3)  # the marker is known, and has no effect without strict
+    run(project).assert_outcomes(passed=4)  # the marker is known, and has no effect without strict
 
 
 @pytest.mark.capture
@@ -186,6 +193,10 @@ def test_good(no_graph_breaks):
     assert no_graph_breaks == []
 
 def test_bad(no_graph_breaks):
+    fj.jit(breaks)(np.ones(4))
+
+@pytest.mark.usefixtures("no_graph_breaks")
+def test_bad_too():
     fj.jit(breaks)(np.ones(4))
 
 def test_own_failure_comes_first(no_graph_breaks):
@@ -214,12 +225,13 @@ def test_stats(framejit_stats):
 def test_fixtures(project):
     project.makepyfile(test_part=FIXTURES)
     done = run(project)
-    done.assert_outcomes(passed=3, failed=3)
+    done.assert_outcomes(passed=3, failed=4)
     done.stdout.fnmatch_lines(
         [
             "*_ test_bad _*",
             "1 graph break of marked functions:",
             "package/part.py:10:* breaks(): FJ002 *",
+            "*_ test_bad_too _*",
             "*_ test_own_failure_comes_first _*",
             "*_ test_explain _*",
             "*- Captured framejit call -*",
@@ -229,7 +241,7 @@ def test_fixtures(project):
     done = run(project, "--framejit=off")
     done.stdout.fnmatch_lines(["framejit: *, off"])
     outcomes = done.parseoutcomes()
-    assert outcomes["skipped"] == 3
+    assert outcomes["skipped"] == 4
 
 
 @pytest.mark.capture

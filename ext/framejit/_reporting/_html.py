@@ -31,11 +31,14 @@ _numbers = itertools.count()  # of what is shown in a notebook, whose outputs ar
 
 def page(title: str, body: str) -> str:
     """A whole document around a body that is escaped already."""
+    import framejit
+
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">'
         f"<title>{escape(title)}</title><style>html{{background:#fff}}@media screen and (prefers-color-scheme:dark)"
-        f'{{html{{background:#0d1117}}}}body{{margin:0}}{STYLE}</style></head><body><main class="fj fj-page">\n{body}\n</main></body></html>\n'
+        f'{{html{{background:#0d1117}}}}body{{margin:0}}{STYLE}</style></head><body><main class="fj fj-page">\n{body}\n'
+        f'<p class="soft end">Written by framejit {escape(framejit.__version__)}.</p></main></body></html>\n'
     )
 
 

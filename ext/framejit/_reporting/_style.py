@@ -29,6 +29,7 @@ STYLE = f"""
 .fj p{{margin:.4em 0}}.fj a{{color:var(--fj-link)}}.fj .soft{{color:var(--fj-soft);font-weight:400}}
 .fj code,.fj pre,.fj .source{{font:13px/1.55 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}}
 .fj pre{{background:var(--fj-panel);color:var(--fj-text);padding:.7em 1em;margin:.5em 0;border-radius:6px;white-space:pre-wrap;overflow-wrap:anywhere}}
+.fj .end{{margin-top:3em;font-size:.88em}}
 .fj .gain{{font-size:1.3em;font-weight:650;margin:.3em 0}}
 .fj .good{{color:var(--fj-good-text)}}.fj .bad{{color:var(--fj-bad-text)}}
 .fj .bars{{display:grid;grid-template-columns:max-content 1fr max-content;gap:.35em .8em;align-items:center;max-width:36em;margin:.6em 0}}
