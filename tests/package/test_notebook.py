@@ -230,6 +230,7 @@ def test_cells_have_names(notebook, caplog, monkeypatch):
     report = fj.explain(notebook["f"])(np.ones(3))
     assert f"Cell {number}:3:5 f(): FJ002" in str(report)
     assert f"Cell {number}:1" in report._repr_html_()
+    assert report.breaks[0]["place"] == f"Cell {number}:3:5"
     assert Path(report.breaks[0]["file"]).name.startswith("<ipython-input")  # linecache knows it by this name
     monkeypatch.setattr(fj.config, "logs", "graph_breaks")
     notebook["f"].__globals__["g"] = fj.jit(notebook["f"])

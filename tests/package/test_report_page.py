@@ -188,3 +188,36 @@ def test_page(browser, pages, tmp_path, dark):
         lit = sum(map(int, re.findall(r"\d+", page["back"])[:3]))
         assert (lit < 150) == (dark or name.startswith("notebook")), (name, page["back"])
     assert max(boxes for boxes, _ in found["program-360"]["pictures"]) > 60  # the picture of the deep graph
+
+
+class Metadata:
+    def __init__(self, *rows: str) -> None:
+        self.rows = list(rows)
+
+    def get_all(self, name: str) -> list[str] | None:
+        assert name == "Project-URL"
+        return self.rows or None
+
+
+@pytest.mark.parametrize(
+    ("rows", "address"),
+    [
+        ((), None),
+        (("Source, https://example.org/source",), None),
+        (("Source, https://example.org/source", "Documentation, https://example.org/docs/"), "https://example.org/docs/breaks.html"),
+    ],
+)
+def test_links_to_the_documentation_that_the_package_names(monkeypatch, rows, address):
+    from framejit._reporting import _reasons
+
+    monkeypatch.setattr(_reasons.metadata, "metadata", lambda name: Metadata(*rows))
+    assert _reasons.page_address() == address
+
+    def f(x):
+        return x + len(str(x))
+
+    shown = fj.explain(f)(np.ones(3))._repr_html_()
+    (number,) = set(re.findall(r'<section id="fj\d+-(FJ\d+)">', shown))
+    assert re.search(rf'<a href="#fj\d+-{number}">{number}</a>', shown)
+    assert (f'<a href="{address}#{number}">documentation</a>' in shown) == (address is not None)
+    assert f"python -m framejit docs {number}" in shown

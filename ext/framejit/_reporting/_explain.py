@@ -16,6 +16,7 @@ from framejit._reporting._format import (
     entry_text,
     exit_text,
     function_name,
+    place_text,
     recompile_text,
     short_path,
 )
@@ -62,8 +63,11 @@ class Explanation:
 
     @property
     def breaks(self) -> list[dict[str, Any]]:
-        """The places at which capture stopped: id, what, why, way_out, detail, function, file, line, column."""
-        return breaks_of(self.functions)
+        """The places at which capture stopped: id, what, why, way_out, detail, function, file, line, column.
+
+        `place` is file, line and column as text; for a notebook it has the number of the cell: `Cell 5:3:13`.
+        """
+        return [{**record, "place": place_text(record)} for record in breaks_of(self.functions)]
 
     @property
     def entries(self) -> list[dict[str, Any]]:

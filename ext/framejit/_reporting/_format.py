@@ -96,15 +96,19 @@ def function_name(record: dict[str, Any]) -> str:
     return f"{record.get('function') or '<function>'}()"
 
 
+def place_text(record: dict[str, Any]) -> str:
+    """The file, or the notebook's cell, the line and the column of a break."""
+    return f"{short_path(str(record.get('file', '')))}:{int(record.get('line', 0))}:{int(record.get('column', 0)) + 1}"
+
+
 def break_text(record: dict[str, Any]) -> str:
     """Why capture stopped: place, reason, source, way out."""
     detail = f": {record['detail']}" if record.get("detail") else ""
     file, line = str(record.get("file", "")), int(record.get("line", 0))
     column, end_column = int(record.get("column", 0)), int(record.get("end_column", 0))
-    place = f"{short_path(file)}:{line}:{column + 1}"
     regions = record.get("regions")
     kept = "" if regions is None else f"{counted(regions, 'region')} around it stay{'s' * (regions == 1)} compiled; "
-    lines = [f"{place} {function_name(record)}: {record.get('id', '')} {record.get('what', '')}{detail}"]
+    lines = [f"{place_text(record)} {function_name(record)}: {record.get('id', '')} {record.get('what', '')}{detail}"]
     lines += marked_source(file, line, column, end_column)
     lines.append(f"    {kept}{record.get('way_out', '')}. Docs: python -m framejit docs {record.get('id', '')}")
     return "\n".join(lines)
