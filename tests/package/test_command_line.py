@@ -89,7 +89,8 @@ def test_counters_and_report(folder):
     assert report["summary"].endswith(f"compiling took {duration(counted['compile_ns'])}")
     text = (folder / "out" / "report.html").read_text()
     assert "work()" in text
-    assert f"<p>{with_micro_sign(report['summary'])}</p>" in text
+    summary = with_micro_sign(report["summary"])
+    assert f"<p>{summary[0].upper()}{summary[1:]}.</p>" in text
     assert f'<td class="n">{with_micro_sign(duration(counted["compile_ns"]))}</td>' in text
     assert "&quot;sum&quot;" in text
     assert "compile_ns" not in text

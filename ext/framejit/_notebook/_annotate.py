@@ -33,19 +33,22 @@ class CellReport(Explanation):
         self.file = file
 
     def _summary(self) -> str:
+        return f"{self.name}: {self._facts()}"
+
+    def _facts(self) -> str:
         if reason is not None:
-            return f"{self.name}: ran as plain Python: {reason}"
+            return f"ran as plain Python: {reason}"
         if not self.functions:
-            return f"{self.name}: no function was marked"
+            return "no function was marked"
         made = ", ".join(
             counted(len(what), noun)
             for what, noun in ((self.functions, "function"), (self.entries, "graph"), (self.breaks, "break"))
         )
-        return f"{self.name}: {made}; {program_text(self.functions, sum(f.compile_ns for f in self.functions))}"
+        return f"{made}; {program_text(self.functions, sum(f.compile_ns for f in self.functions))}"
 
     def _heading(self) -> str:
         unmeasured = "Not measured yet" if self.entries else "Not compiled" if self.functions else ""
-        return heading(self.name, speed_of_program(self.functions), self._summary(), unmeasured)
+        return heading(self.name, speed_of_program(self.functions), self._facts(), unmeasured)
 
     def _repr_html_(self) -> str:
         return output(self._heading(), self.functions, cell=self.file)

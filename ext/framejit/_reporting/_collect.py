@@ -66,7 +66,7 @@ class FunctionReport:
         left = [str(entry["demoted"]) for entry in self.entries if entry.get("demoted")]
         if self.entries:
             return f"left to the interpreter: {left[0]}" if len(left) == len(self.entries) else ""
-        if self.gain and not any(self.gain[calls] for calls in ("calls", "compiling_calls", "samples")):
+        if is_uncalled(self):
             return "not called yet"
         if not self.breaks:
             return "not compiled: it does no work with arrays"
@@ -97,6 +97,12 @@ class FunctionReport:
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         return asdict(self)
+
+
+def is_uncalled(function: FunctionReport) -> bool:
+    """Whether the calls of a function were counted, and there was none."""
+    gain = function.gain
+    return bool(gain) and not any(gain[calls] for calls in ("calls", "compiling_calls", "samples"))
 
 
 def _extent(text: str, name: str, line: int) -> tuple[int, int]:

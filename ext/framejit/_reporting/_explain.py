@@ -138,14 +138,17 @@ class Explanation:
         return "\n".join(lines)
 
     def _summary(self) -> str:
+        return f"{self.name}(): {self._facts()}"
+
+    def _facts(self) -> str:
         if reason is not None:
-            return f"{self.name}(): ran as plain Python: {reason}"
+            return f"ran as plain Python: {reason}"
         made = f"{counted(len(self.entries), 'graph')}, {counted(len(self.breaks), 'break')}"
         if not self.entries:
             made = "not compiled" if self.own is None else self.own.why_not_compiled
         gain = "" if self.own is None else gain_text(self.own)
         raised = "" if self.error is None else f"raised {type(self.error).__name__}: {self.error}"
-        return f"{self.name}(): {'; '.join(part for part in (made, gain, raised) if part)}"
+        return "; ".join(part for part in (made, gain, raised) if part)
 
     def __str__(self) -> str:
         return self.text()
@@ -222,7 +225,7 @@ class Explanation:
             "" if self.own is None or not self.own.gain else "Not compiled" if not self.entries else "Not measured yet"
         )
         speed = None if self.own is None else speed_of(self.own)
-        return heading(f"{self.name}()", speed, self._summary(), unmeasured)
+        return heading(f"{self.name}()", speed, self._facts(), unmeasured)
 
     def save(self, file: str | Path) -> None:
         """Write the report as one HTML file that needs nothing else."""

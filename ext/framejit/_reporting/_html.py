@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from framejit._api._stats import COUNTERS
-from framejit._reporting._collect import FunctionReport
+from framejit._reporting._collect import FunctionReport, is_uncalled
 from framejit._reporting._format import (
     amount,
     duration,
@@ -72,7 +72,7 @@ def counters_table(counted: dict[str, int]) -> str:
 
 def heading(title: str, speed: Speed | None, summary: str, unmeasured: str = "") -> str:
     """The beginning of a report: how much faster it was, in words and as bars."""
-    return f"<h1>{escape(title)}</h1>{_gain(speed, unmeasured)}<p>{escape(with_micro_sign(summary))}</p>"
+    return f"<h1>{escape(title)}</h1>{_gain(speed, unmeasured)}<p>{escape(_sentence(with_micro_sign(summary)))}.</p>"
 
 
 def _gain(speed: Speed | None, unmeasured: str) -> str:
@@ -130,11 +130,8 @@ def functions_body(
 def _speed_cell(function: FunctionReport) -> str:
     speed = speed_of(function)
     if speed is None:
-        return (
-            '<span class="soft">not compiled</span>'
-            if not may_gain(function)
-            else '<span class="soft">not measured</span>'
-        )
+        state = "not measured" if may_gain(function) else "not called" if is_uncalled(function) else "not compiled"
+        return f'<span class="soft">{state}</span>'
     kind = "bad" if "slower" in speed.headline else "good" if "times" in speed.headline else "soft"
     return f'<span class="{kind}">{escape(speed.short)}</span>'
 
@@ -146,7 +143,8 @@ def _gain_cells(function: FunctionReport) -> list[str]:
     if speed is not None:
         saved = speed.plain_ns - speed.ns
         shown = f"{'-' * (saved < 0)}{duration(abs(saved))} of {duration(speed.plain_ns)}"
-    return [f"{gain.get('calls', 0):,}", *map(with_micro_sign, (duration(gain.get("ns", 0)), shown))]
+    calls = gain.get("calls", 0)
+    return [f"{calls:,}", *map(with_micro_sign, (duration(gain["ns"]) if calls else "", shown))]
 
 
 def _own_gain(function: FunctionReport) -> str:
