@@ -152,7 +152,9 @@ def html_section(script: str, head: list[str], rows: list[list[str]], report: di
 
     functions = [FunctionReport(**function) for function in report.get("functions", [])]
     numbers = frozenset(range(1, len(head)))
-    return f"<h1>{escape(script)}</h1>" + table(head, list(rows), numbers) + functions_body(functions, prefix=f"{script}-")
+    return (
+        f"<h1>{escape(script)}</h1>" + table(head, list(rows), numbers) + functions_body(functions, prefix=f"{script}-")
+    )
 
 
 def picture(shade: np.ndarray, file: Path) -> str:

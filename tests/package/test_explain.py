@@ -290,3 +290,15 @@ for _ in range(3):
 assert fj.stats()["frames_captured"] == 3
 """
     run(code)
+
+
+@pytest.mark.capture
+def test_a_break_in_another_file_is_not_shown_at_a_line_of_this_one(program):
+    scope = {"step": program.step}
+    exec(compile("\n\n\n\n\ndef outer(x, w):\n    return step(x, w)[0] + 1\n", "outer.py", "exec"), scope)
+    report = fj.explain(scope["outer"])(X, np.ones(4))
+    elsewhere = [
+        record for function in report.functions for record in function.breaks if record["file"] != function.file
+    ]
+    assert elsewhere
+    assert f", at {elsewhere[0]['file'].rpartition('/')[2]}:" in report._repr_html_()

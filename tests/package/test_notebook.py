@@ -25,7 +25,7 @@ class Notebook:
         config.HistoryManager.enabled = False
         InteractiveShell.clear_instance()
         self.shell = InteractiveShell.instance(config=config, colors="nocolor")
-        self.run("%load_ext framejit", "import numpy as np, os, framejit as fj")
+        self.run("%load_ext framejit", "import functools, numpy as np, os, framejit as fj")
 
     def run(self, *cells: str, fails: type[BaseException] | None = None):
         """The value, the text and the rich outputs of the last cell."""
@@ -85,19 +85,34 @@ def kept(x):
 def own(x):
     return x + 1
 
+def strict_decorator(function):
+    assert type(function).__name__ == "function"
+    return function
+
+@strict_decorator
+def foreign(x):
+    return x
+
+@functools.lru_cache(None)
+def cached(x):
+    return x
+
 other = sorted([3, 1], key=lambda v: v)
 outer(np.ones(2))"""
 
 
 def test_functions_of_a_cell_are_marked(notebook):
     value, text, _ = notebook.run(MARKED.format(options="--level O1 --dynamic --capture-mode bytecode"))
-    assert value.tolist() == [3.0, 3.0] and text.startswith("Out[")
+    assert value.tolist() == [3.0, 3.0]
+    assert "%%framejit: not marked, because of their decorators: foreign\n" in text
     model = notebook["Model"]
     marked = [notebook["outer"], vars(model)["twice"].fget, model.half, notebook["scale"]]
     for function in marked:
         settings = function.__framejit_settings__
         assert (settings["jit_level"], settings["dynamic"], settings["capture_mode"]) == ("O1", True, "bytecode")
-    assert not hasattr(notebook["kept"], "__framejit_settings__")
+    for name in ("kept", "foreign"):
+        assert not hasattr(notebook[name], "__framejit_settings__")
+    assert hasattr(notebook["cached"].__wrapped__, "__framejit_settings__") and notebook["cached"](3) == 3
     assert not hasattr(model.__new__, "__framejit_settings__")
     assert notebook["own"].__framejit_settings__["dynamic"] is False  # has its own
     assert notebook["other"] == [1, 3]

@@ -54,7 +54,7 @@ def test_the_text_is_read():
         [["%13", "%15", "%12"]],
     ]
     assert nodes["%10"].blocks[0].inputs == [("%11", "f64[s0, 4]"), ("%12", "f64[]")]
-    assert nodes["%17"].op == "numpy.f7"
+    assert (nodes["%17"].op, nodes["%17"].function) == ("library_call", "numpy.f7")
     assert parse("") is None and parse("block0():\n  leave exit0\n") is None
 
 
@@ -79,6 +79,7 @@ def test_what_is_drawn():
     assert "result 1: 1.5" in shown  # a number among the results
     assert not {"constant", "output", "expect"} & set(shown)
     assert legend(TEXT) == ["input", "elementwise", "reduction", "call", "memory", "control", "result"]
+    assert legend("graph @f() {\n  %1 = constant {value=1} : f64[]\n  return %1\n}\n") == ["result"]
     assert graph_picture("graph @f() {\n  return\n}\n") == ""
 
 
@@ -126,7 +127,7 @@ def test_a_graph_that_is_too_large_says_so():
     smaller = text.replace(f"  %{MOST_NODES + 1} = add %{MOST_NODES}, %x : f64[]\n", "").replace(
         f"return %{MOST_NODES + 1}", f"return %{MOST_NODES}"
     )
-    assert graph_picture(smaller).count("<rect") == MOST_NODES + 2
+    assert texts(graph_picture(smaller)).count("add") == MOST_NODES
 
 
 def test_types_in_words():
@@ -211,3 +212,12 @@ def test_colours_without_pygments(monkeypatch):
     assert highlighted(["x = 1"]) == ['x = <span class="n">1</span>']
     assert highlighted(["x = '''", "<"]) == ["x = &#x27;&#x27;&#x27;", "&lt;"]  # no Python: as it is
     assert highlighted([]) == []
+
+
+def test_what_is_far_above_is_drawn_again():
+    nodes = "".join(f"  %{i} = sin %{i - 1} : f64[]\n" for i in range(2, 30))
+    text = f"graph @f(%x: f64[], %far: f64[]) {{\n  %1 = cos %x : f64[]\n{nodes}  %30 = add %29, %1 : f64[]\n  %31 = add %30, %far : f64[]\n  %32 = add %31, %x : f64[]\n  return %32\n}}\n"
+    shown = texts(graph_picture(text))
+    assert shown.count("cos #1") == 2 and shown.count("from above") == 2
+    assert shown.count("x") == 2 and shown.count("far") == 1  # that is next to its one use anyway
+    assert "sin #2" not in shown

@@ -204,7 +204,10 @@ class Metadata:
     [
         ((), None),
         (("Source, https://example.org/source",), None),
-        (("Source, https://example.org/source", "Documentation, https://example.org/docs/"), "https://example.org/docs/breaks.html"),
+        (
+            ("Source, https://example.org/source", "Documentation, https://example.org/docs/"),
+            "https://example.org/docs/breaks.html",
+        ),
     ],
 )
 def test_links_to_the_documentation_that_the_package_names(monkeypatch, rows, address):

@@ -156,7 +156,9 @@ class FramejitMagics(Magics):
             if tree.body and isinstance(tree.body[-1], ast.Expr) and self.shell.ast_node_interactivity != "none":
                 last = self.shell.compile(ast.Expression(tree.body.pop().value), file, "eval")
             body = self.shell.compile(tree, file, "exec")
-        if not marker.marked:
+        if marker.left:
+            print(f"%%framejit: not marked, because of their decorators: {', '.join(marker.left)}", file=sys.stderr)
+        elif not marker.marked:
             print("%%framejit: the cell defines no function, so nothing is marked", file=sys.stderr)
         if any(code is not None and code.co_flags & CO_COROUTINE for code in (body, last)):
             raise UsageError("%%framejit runs no 'await' outside of functions: move it to a cell of its own")

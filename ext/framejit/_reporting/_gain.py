@@ -82,11 +82,10 @@ def _time(function: FunctionReport) -> int:
 
 
 class Speed(NamedTuple):
-    """Times of the same calls in nanoseconds: as they ran, and as plain Python; and which calls, in words."""
+    """Times of the same calls in nanoseconds: as they ran, and as plain Python."""
 
     ns: int
     plain_ns: int
-    what: str
 
     @property
     def headline(self) -> str:
@@ -112,13 +111,10 @@ def _times(ratio: float) -> str:
 def speed_of(function: FunctionReport) -> Speed | None:
     """How fast the calls of a function were, or the rounds of its loops; None if that was not measured."""
     gain = function.gain
-    compared, rounds = int(gain.get("compared_calls", 0)), int(gain.get("compared_rounds", 0))
-    if compared and may_gain(function):
-        return Speed(int(gain["compared_ns"]), int(gain["plain_ns"]), counted(compared, "call"))
-    if rounds and may_gain(function):
-        return Speed(
-            int(gain["compared_rounds_ns"]), int(gain["rounds_plain_ns"]), f"{counted(rounds, 'round')} of loops"
-        )
+    if may_gain(function) and gain.get("compared_calls"):
+        return Speed(int(gain["compared_ns"]), int(gain["plain_ns"]))
+    if may_gain(function) and gain.get("compared_rounds"):
+        return Speed(int(gain["compared_rounds_ns"]), int(gain["rounds_plain_ns"]))
     return None
 
 
@@ -126,4 +122,4 @@ def speed_of_program(functions: Iterable[FunctionReport]) -> Speed | None:
     """The same of all functions of a program; calls within a measured call count once."""
     compared = [f for f in functions if f.gain and may_gain(f) and f.gain["counted"]]
     ns, plain_ns = (sum(int(f.gain[key]) for f in compared) for key in ("counted_ns", "counted_plain_ns"))
-    return Speed(ns, plain_ns, f"the calls of {counted(len(compared), 'function')}") if compared else None
+    return Speed(ns, plain_ns) if compared else None

@@ -47,6 +47,8 @@ class Node:
         Of an `if` and a `loop`: what is inside.
     text : str
         Its line.
+    function : str
+        Of a `library_call`: the name of the function, if it is known.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Node:
     type: str = ""
     blocks: list[Block] = field(default_factory=list)
     text: str = ""
+    function: str = ""
 
     @property
     def value(self) -> str | None:
@@ -106,34 +109,28 @@ def parse(text: str, library_name: Callable[[int], str] | None = None) -> Block 
     for node in walk(block) if library_name is not None else ():
         found = re.search(r"index=(\d+)", node.attributes) if node.op == "library_call" else None
         if found is not None and library_name is not None:
-            node.op, node.attributes = library_name(int(found[1])), ""
+            node.function = library_name(int(found[1]))
     return block
 
 
 def library_name(entry: dict[str, Any]) -> Callable[[int], str] | None:
     """Finds the names of the functions that an entry calls: those that were noted, since their numbers mean nothing later."""
     names = entry.get("library_names")
-    return None if not names else lambda number: str(names.get(str(number), "library_call"))
+    return None if not names else lambda number: str(names.get(str(number), ""))
 
 
 def note_library_names(entry: dict[str, Any]) -> None:
     """Note in the record of an entry which functions its graph calls, by the number in its text."""
-    found = (
-        {
-            number: core.library_callable(int(number))
-            for number in re.findall(r" library_call .*?\{index=(\d+)", entry["graph"])
-        }
-        if core is not None
-        else {}
-    )
-    if found:
-        entry["library_names"] = {number: _name_of(function) for number, function in found.items()}
+    if core is None:
+        return
+    numbers = re.findall(r" library_call .*?\{index=(\d+)", entry["graph"])
+    if numbers:
+        entry["library_names"] = {number: _name_of(core.library_callable(int(number))) for number in numbers}
 
 
 def _name_of(function: Any) -> str:
-    module = getattr(function, "__module__", None) or getattr(
-        getattr(function, "__objclass__", None), "__module__", None
-    )
+    owner = getattr(function, "__objclass__", None)
+    module = getattr(function, "__module__", None) or getattr(owner, "__module__", None)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
     module = "numpy" if isinstance(function, np.ufunc) else str(module or "")
     return name if module in ("", "builtins", "_operator") else f"{module.removeprefix('_')}.{name}"
@@ -175,11 +172,8 @@ def _read_control(text: str, lines: Iterator[str]) -> Node:
     found = loop or branch
     node = Node("", text.split()[0], [], "", "", [], text.rstrip(" {"))
     if found is not None:
-        node.name, node.op, node.operands = (
-            found["name"] or "",
-            "loop" if loop else "if",
-            _NAME.findall(found["operands"]),
-        )
+        node.name, node.operands = found["name"] or "", _NAME.findall(found["operands"])
+        node.op = "loop" if loop else "if"
     inner, more = _read_block(Block(_inputs(loop["inputs"] or "") if loop else []), lines)
     node.blocks.append(inner)
     if more:

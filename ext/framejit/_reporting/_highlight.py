@@ -71,7 +71,7 @@ def _by_pygments(text: str) -> Iterator[_Piece]:
 def _by_tokenize(lines: list[str]) -> Iterator[_Piece]:
     first = "if 1:\n" if lines[0][:1].isspace() else ""  # what is indented is no program
     text = first + "\n".join(lines) + "\n"
-    rows = text.splitlines(keepends=True)
+    rows = io.StringIO(text).readlines()
     line, column, before = 1 + bool(first), 0, ""
     for kind, part, start, end, _ in tokenize.generate_tokens(io.StringIO(text).readline):
         if start[0] < 1 + bool(first) or not part.strip():

@@ -15,6 +15,7 @@ from framejit._reporting._format import (
     entry_text,
     exit_text,
     function_name,
+    place_text,
     recompile_text,
     short_path,
     with_micro_sign,
@@ -26,6 +27,7 @@ from framejit._reporting._picture import KINDS, graph_picture, legend, scrolled
 from framejit._reporting._reasons import page_address, reasons
 from framejit._reporting._style import STYLE
 
+_MOST_OPEN = 3  # functions in a report whose first picture is unfolded
 _numbers = itertools.count()  # of what is shown in a notebook, whose outputs are one page
 
 
@@ -67,7 +69,7 @@ def _table(head: list[str], rows: list[list[str]], numbers: frozenset[int]) -> s
 def counters_table(counted: dict[str, int]) -> str:
     """The counters of a program in words and units."""
     rows = [[meaning, with_micro_sign(amount(name, counted[name]))] for name, meaning in COUNTERS.items()]
-    return table(["", ""], rows, frozenset({1}))
+    return table(["counter", "value"], rows, frozenset({1}))
 
 
 def heading(title: str, speed: Speed | None, summary: str, unmeasured: str = "") -> str:
@@ -120,10 +122,11 @@ def functions_body(
     if cell:
         parts.append(_source([f for f in functions if f.file == cell], prefix, cell))
     for i, f in enumerate(functions):
-        gain = (
-            "" if told is not None and (f.name, f.file, f.line) == (told.name, told.file, told.line) else _own_gain(f)
+        is_told = told is not None and (f.name, f.file, f.line) == (told.name, told.file, told.line)
+        source = "" if f.file == cell else _source([f], prefix)
+        parts.append(
+            _function(f, f"{prefix}f{i}", "" if is_told else _own_gain(f), source, len(functions) <= _MOST_OPEN)
         )
-        parts.append(_function(f, f"{prefix}f{i}", gain, "" if f.file == cell else _source([f], prefix)))
     return "\n".join([*parts, _reasons((record for f in functions for record in f.breaks), prefix)])
 
 
@@ -152,7 +155,7 @@ def _own_gain(function: FunctionReport) -> str:
     return _gain(speed_of(function), "") + "".join(f"<p>{escape(text)}</p>" for text in lines)
 
 
-def _function(function: FunctionReport, anchor: str, gain: str, source: str) -> str:
+def _function(function: FunctionReport, anchor: str, gain: str, source: str, opened: bool) -> str:
     """One function: what was gained, annotated source, what is compiled for which arguments."""
     place = f"{short_path(function.file)}:{function.line}"
     parts = [
@@ -165,13 +168,13 @@ def _function(function: FunctionReport, anchor: str, gain: str, source: str) -> 
         parts += [f"<pre>{escape(recompile_text(record))}</pre>" for record in function.recompiles]
     if function.entries:
         parts.append("<h3>Compiled</h3>")
-    parts += [_entry(number, entry) for number, entry in enumerate(function.entries)]
+    parts += [_entry(number, entry, opened and number == 0) for number, entry in enumerate(function.entries)]
     if function.bytecode:
         parts.append(_fold("bytecode, and what runs instead", f"<pre>{escape(function.bytecode)}</pre>"))
     return "\n".join([part for part in parts if part] + ["</section>"])
 
 
-def _entry(number: int, entry: dict[str, Any]) -> str:
+def _entry(number: int, entry: dict[str, Any], opened: bool) -> str:
     text = str(entry["graph"])
     picture = graph_picture(text, library_name(entry), alone=False)
     parts = [f"<p>entry {number}: {escape(with_micro_sign(entry_text(entry)))}</p>"]
@@ -179,9 +182,8 @@ def _entry(number: int, entry: dict[str, Any]) -> str:
     if picture:
         key = "".join(f'<li class="{kind}">{KINDS[kind]}</li>' for kind in legend(text))
         drawn = scrolled(picture) if picture.startswith("<svg") else picture
-        parts.append(
-            _fold("picture of the graph", f'{drawn}<ul class="key">{key}</ul>' if key else drawn, opened=number == 0)
-        )
+        body = f'{drawn}<ul class="key">{key}</ul>' if key else drawn
+        parts.append(_fold("picture of the graph", body, opened))
     guards = "\n".join(map(str, entry["guards"]))
     for title, shown in (
         ("graph as text", text),
@@ -199,10 +201,15 @@ def _fold(title: str, body: str, opened: bool = False) -> str:
 
 def _source(functions: list[FunctionReport], prefix: str, cell: str = "") -> str:
     """The source with what was captured in green, and below each line that broke, why."""
+    file = cell or functions[0].file
     captured = {line for function in functions for line in function.captured_lines()}
     breaks: dict[int, list[dict[str, Any]]] = {}
+    elsewhere = []  # in functions that are part of these graphs
     for record in (record for function in functions for record in function.breaks):
-        breaks.setdefault(int(record.get("line", 0)), []).append(record)
+        if record.get("file", file) == file:
+            breaks.setdefault(int(record.get("line", 0)), []).append(record)
+        else:
+            elsewhere.append(record)
     lines = whole_source(cell) if cell else functions[0].source()
     rows, shown = [], set()
     for (number, _), text in zip(lines, highlighted([text for _, text in lines]), strict=True):
@@ -210,7 +217,7 @@ def _source(functions: list[FunctionReport], prefix: str, cell: str = "") -> str
         shown.add(kind)
         rows.append(f'<div class="{kind}"><i>{number}</i><span class="line">{text}</span></div>')
         rows += [_why(record, prefix) for record in breaks.pop(number, [])]
-    rows += [_why(record, prefix) for others in breaks.values() for record in others]
+    rows += [_why(record, prefix, place_text(record)) for others in [*breaks.values(), elsewhere] for record in others]
     if not rows:
         return ""
     kinds = (("in", "compiled"), ("broken", "a graph ends here"), ("", "runs in the interpreter"))
@@ -218,10 +225,10 @@ def _source(functions: list[FunctionReport], prefix: str, cell: str = "") -> str
     return f'<div class="source">{"".join(rows)}</div><ul class="key">{key}</ul>'
 
 
-def _why(record: dict[str, Any], prefix: str) -> str:
+def _why(record: dict[str, Any], prefix: str, place: str = "") -> str:
     number = str(record.get("id", ""))
     detail = f": {record['detail']}" if record.get("detail") else ""
-    what = f"{record.get('what', '')}{detail}"
+    what = f"{record.get('what', '')}{detail}{f', at {place}' if place else ''}"
     shown = f'<a href="#{prefix}{number}">{number}</a>' if number in reasons() else escape(number)
     return (
         f'<div class="why"><b>{shown} {escape(what)}</b><br>{escape(_sentence(record.get("why", "")))}. '

@@ -14,6 +14,7 @@ _GAP_X = 22.0
 _GAP_Y = 34.0
 _GAP_EDGE = 12.0  # next to an edge that passes a layer
 _SWEEPS = 12
+_END = 0.01  # weight of what has neighbours on one side only
 
 
 @dataclass
@@ -40,7 +41,7 @@ class _Layers:
     """Nodes in layers. There are more than the graph has: one in each layer that an edge passes."""
 
     def __init__(self, count: int, edges: Sequence[tuple[int, int]]) -> None:
-        self.layer = _ranks(count, edges)
+        self.layer = ranks(count, edges)
         self.above: list[list[int]] = [[] for _ in range(count)]
         self.below: list[list[int]] = [[] for _ in range(count)]
         self.chains: list[list[int]] = []
@@ -101,20 +102,20 @@ class _Layers:
         return total
 
 
-def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each node: below all that it follows; what follows nothing is next to what takes it."""
-    ranks = [0] * count
+def ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """The layer of each node: below all that it follows; a node that follows nothing is next to the node that takes it."""
+    found = [0] * count
     incoming: list[list[int]] = [[] for _ in range(count)]
     outgoing: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         incoming[target].append(source)
         outgoing[source].append(target)
     for node in range(count):
-        ranks[node] = max((ranks[n] + 1 for n in incoming[node]), default=0)
+        found[node] = max((found[n] + 1 for n in incoming[node]), default=0)
     for node in range(count):
         if not incoming[node] and outgoing[node]:
-            ranks[node] = min(ranks[n] for n in outgoing[node]) - 1
-    return ranks
+            found[node] = min(found[n] for n in outgoing[node]) - 1
+    return found
 
 
 def place(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
@@ -155,6 +156,9 @@ def _horizontal(layers: _Layers, widths: list[float], nodes: int) -> list[float]
         gaps.append(apart)
         for node, at in zip(row, apart, strict=True):
             x[node] = at - apart[-1] / 2
+    # What has neighbours on one side only gives way, or chains would bend towards each input on their way down.
+    ends = [not above or not below for above, below in zip(layers.above, layers.below, strict=True)]
+    weights = [_END if end else 1.0 if node < nodes else 4.0 for node, end in enumerate(ends)]
     for sweep in range(_SWEEPS):
         rows = list(zip(layers.rows, gaps, strict=True))
         for row, apart in rows if sweep % 2 == 0 else reversed(rows):
@@ -162,9 +166,9 @@ def _horizontal(layers: _Layers, widths: list[float], nodes: int) -> list[float]
             for node in row:
                 near = layers.above[node] if sweep % 2 == 0 else layers.below[node]
                 near = near or layers.above[node] + layers.below[node]
+                near = [n for n in near if not ends[n]] or near
                 wanted.append(sum(x[n] for n in near) / len(near) if near else x[node])
-            weights = [1.0 if node < nodes else 4.0 for node in row]
-            for node, at in zip(row, _apart(wanted, weights, apart), strict=True):
+            for node, at in zip(row, _apart(wanted, [weights[node] for node in row], apart), strict=True):
                 x[node] = at
     return x
 

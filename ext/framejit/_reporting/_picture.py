@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 
 from framejit._reporting._format import counted
 from framejit._reporting._graph_text import Block, Jumps, Node, parse, parse_loop, shown_type, walk
-from framejit._reporting._layout import place
+from framejit._reporting._layout import place, ranks
 
 _WIDE = 7.3  # a character of the label, in a monospaced font of 12 px
 _SMALL = 6.2  # of the line below it, of 10.5 px
@@ -18,6 +18,7 @@ _PADDING = 10.0
 _MARGIN = 6.0
 _TELEPHONE = 340.0
 _LONGEST = 34
+_LONGEST_EDGE = 12  # layers
 _OPEN = "\N{MIDDLE DOT}"  # where an operand that is an array goes
 MOST_NODES = 600
 
@@ -31,19 +32,10 @@ KINDS = {
     "control": "branch or loop",
     "result": "result",
 }
-_CALLS = frozenset(
-    {
-        "matmul",
-        "convolution",
-        "convolution_weights",
-        "attention",
-        "attention_gradients",
-        "compress",
-        "expand",
-        "nonzero",
-    }
-)
+_CALLS = frozenset({"library_call", "matmul", "convolution", "convolution_weights", "attention", "attention_gradients"})
+_CALLS |= {"compress", "expand", "nonzero"}
 _MEMORY = frozenset({"view", "write", "copy", "empty", "full", "iota", "dim"})
+_NOT_DRAWN = frozenset({"constant", "output", "expect", "measure"})
 
 STYLE = """
 .fj-graph{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
@@ -123,10 +115,8 @@ def graph_picture(text: str, library_name: Callable[[int], str] | None = None, *
 
 def scrolled(picture: str) -> str:
     """An SVG in an element that scrolls; where browsers can, it starts at the first input of a graph that is too wide."""
-    size, first = (
-        re.search(r'width="(\d+)"', picture),
-        re.search(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture),
-    )
+    size = re.search(r'width="(\d+)"', picture)
+    first = re.search(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', picture)
     if size is None or first is None:
         return picture
     start = max(float(first[1]) + float(first[2]) / 2 + _MARGIN - _TELEPHONE / 2, 0.0)
@@ -138,9 +128,8 @@ def legend(text: str) -> list[str]:
     block = None if parse_loop(text) else parse(text)
     if block is None:
         return []
-    found = {"input" if block.inputs else "", "result" if block.results else ""} | {
-        _kind_of(node) for node in walk(block)
-    }
+    found = {_kind_of(node) for node in walk(block) if node.op not in _NOT_DRAWN}
+    found |= {kind for kind, names in (("input", block.inputs), ("result", block.results)) if names}
     return [kind for kind in KINDS if kind in found]
 
 
@@ -151,7 +140,7 @@ def _kind_of(node: Node) -> str:
         return "memory"
     if node.op.startswith("reduce_"):
         return "reduction"
-    return "call" if node.op in _CALLS or node.op == "library_call" or "." in node.op else "elementwise"
+    return "call" if node.op in _CALLS else "elementwise"
 
 
 def _short(text: str) -> str:
@@ -160,14 +149,10 @@ def _short(text: str) -> str:
 
 def _label(node: Node, constants: dict[str, str]) -> str:
     """The operator in words, with the numbers among its operands: `subtract(1, \N{MIDDLE DOT})`."""
-    if node.op.startswith("reduce_"):
-        axes = node.attributes.removeprefix("{axes=[").partition("]")[0]
-        return _short(
-            f"{node.op.removeprefix('reduce_')} over {'axis' if ',' not in axes else 'axes'} {axes}"
-            if axes
-            else node.op
-        )
-    name = node.op.replace("_", " ") if "." not in node.op else node.op
+    name = node.function or node.op.replace("_", " ")
+    axes = node.attributes.removeprefix("{axes=[").partition("]")[0]
+    if node.op.startswith("reduce_") and axes:
+        return _short(f"{node.op.removeprefix('reduce_')} over {'axes' if ',' in axes else 'axis'} {axes}")
     if any(operand in constants for operand in node.operands):
         return _short(f"{name}({', '.join(constants.get(operand, _OPEN) for operand in node.operands)})")
     return _short(name)
@@ -241,7 +226,7 @@ def _draw_block(block: Block, outer: dict[str, str], op: str) -> _Picture:
         at = source(name)
         boxes.append(_Box("result", text))
         edges.append((at, len(boxes) - 1))
-    edges = list(dict.fromkeys(edges))
+    boxes, edges = _without_long_edges(boxes, list(dict.fromkeys(edges)))
     return _draw(boxes, edges, drawn + sum(1 for node in nodes if node.value is None and node.op != "output"))
 
 
@@ -285,6 +270,33 @@ def _in_order(jumps: list[Jumps]) -> list[Jumps]:
                 seen.add(name)
                 stack.append((by_name[name], iter(by_name[name].follow)))
     return [by_name[name] for name in reversed(done)]
+
+
+def _without_long_edges(boxes: list[_Box], edges: list[tuple[int, int]]) -> tuple[list[_Box], list[tuple[int, int]]]:
+    """Draws what is far above a node once more, next to it: an input as it is, others with a number in both places."""
+    rank = ranks(len(boxes), edges)
+    sources: list[list[int]] = [[] for _ in boxes]
+    for source, target in edges:
+        sources[target].append(source)
+    long = {edge for edge in edges if rank[edge[1]] - rank[edge[0]] > _LONGEST_EDGE}
+    numbered = [source for source in sorted({source for source, _ in long}) if boxes[source].kind != "input"]
+    tags = {source: f" #{i}" for i, source in enumerate(numbered, 1)}
+    number: dict[int, int] = {}
+    drawn: list[_Box] = []
+    kept: list[tuple[int, int]] = []
+    for target, box in enumerate(boxes):
+        near = []
+        for source in sources[target]:
+            if (source, target) not in long:
+                near.append(number[source])
+                continue
+            near.append(len(drawn))
+            kind = "input" if boxes[source].kind == "input" else "memory"
+            drawn.append(_Box(kind, boxes[source].label + tags.get(source, ""), "from above", boxes[source].title))
+        number[target] = len(drawn)
+        drawn.append(replace(box, label=box.label + tags.get(target, "")))
+        kept += [(source, number[target]) for source in near]
+    return drawn, kept
 
 
 def _draw(
