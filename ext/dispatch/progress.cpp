@@ -1,6 +1,7 @@
 // The text and where it goes are the Python package's (framejit/_reporting/_progress.py).
 #include "ext/dispatch/progress.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "capture/python_names.h"

@@ -1,8 +1,6 @@
 // Says on standard error that a long compilation is running.
 #pragma once
 
-#include <cstdint>
-
 #include "ext/dispatch/code_state.h"
 
 namespace framejit::ext::dispatch {
