@@ -105,7 +105,9 @@ class Session:
         if self._breaks:
             most = len(self._breaks) if terminalreporter.verbosity > 0 else _MOST_BREAKS
             write(f"{counted(self._breaks.total(), 'graph break')} (python -m framejit docs ID explains them):")
-            for (number, what, function, place), count in self._breaks.most_common(most):
+            # Those of the project come first, whose paths are relative.
+            shown = sorted(self._breaks.items(), key=lambda item: (item[0][3].startswith("/"), -item[1], item[0]))
+            for (number, what, function, place), count in shown[:most]:
                 write(f"  {number} {place} {function}(): {what}{f' ({count} times)' if count > 1 else ''}")
             if len(self._breaks) > most:
                 write(f"  and {len(self._breaks) - most} more, which -v shows")

@@ -14,7 +14,7 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parents[2]
 
 PACKAGE = """
-import os
+import os, statistics
 import numpy as np
 
 def whole(x):
@@ -24,10 +24,13 @@ def breaks(x):
     y = x * 2 + 1
     os.getpid()
     return y - 1
+
+def breaks_elsewhere(x):
+    return statistics.fmean([x.sum() * 2, 1.0]) + 1
 """
 TESTS = """
 import numpy as np, pytest
-from package.part import breaks, whole
+from package.part import breaks, breaks_elsewhere, whole
 
 X = np.ones(4)
 
@@ -38,6 +41,7 @@ def test_whole():
 def test_breaks():
     for _ in range(3):
         assert breaks(X).tolist() == [2.0] * 4
+        assert breaks_elsewhere(X) == 5.5
 """
 
 
@@ -89,9 +93,10 @@ def test_mark(project):
         [
             "framejit: *, mark, O0, marks package, package.*",
             "*= framejit: mark =*",
-            "compiled code ran in * of 6 calls of marked functions; * kernels, compiling took *",
-            "1 graph break (python -m framejit docs ID explains them):",
+            "compiled code ran in * of 9 calls of marked functions; * kernels, compiling took *",
+            "2 graph breaks (python -m framejit docs ID explains them):",
             "  FJ002 package/part.py:10 breaks(): call of a C function * 'posix.getpid'",
+            "  FJ002 /*statistics.py:* fmean(): *",
         ]
     )
     done.stdout.no_fnmatch_line("*internal error*")
@@ -111,7 +116,7 @@ def test_workers_are_summed_up(project):
     pytest.importorskip("xdist")
     done = run(project, "--framejit=mark", "--framejit-packages=package", "-n", "2")
     done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(["compiled code ran in * of 6 calls of marked functions*", "1 graph break*"])
+    done.stdout.fnmatch_lines(["compiled code ran in * of 9 calls of marked functions*", "2 graph breaks*"])
 
 
 @pytest.mark.parametrize(
