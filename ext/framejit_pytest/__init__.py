@@ -24,7 +24,7 @@ BREAKS = pytest.StashKey[list[dict[str, Any]]]()  # of a test that is to have no
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options and what stands for them in an ini file."""
+    """Declare the options, and those of an ini file that are their defaults."""
     group = parser.getgroup("framejit", "compiled functions (framejit)")
     group.addoption("--framejit", choices=tuple(MODES), help="; ".join(f"{name}: {what}" for name, what in MODES.items()))
     group.addoption(

@@ -120,7 +120,7 @@ class Session:
 
 
 def _packages(config: pytest.Config) -> list[str]:
-    """The patterns to mark: a plain name stands for the module of that name and all below it."""
+    """The patterns to mark. A plain name means the module of that name and all below it."""
     given = config.getoption("--framejit-packages") or config.getini("framejit_packages")
     names = [name.strip() for part in given for name in part.split(",") if name.strip()]
     return [
