@@ -85,7 +85,7 @@ def jit(
     )
     settings["fullgraph"] = fullgraph or (capture_mode == "ast" and strict_syntax())
     if function is None:
-        return lambda decorated: _marked(decorated, settings)
+        return Decorator(settings)
     if capture_mode == "trace":
         raise ValueError(
             "For 'jit', the 'capture_mode' 'trace' is for decorators only: jit(function, capture_mode='trace') must be "
@@ -94,6 +94,36 @@ def jit(
     return _marked(function, settings)
 
 
+class _PandasEngine:
+    """How pandas calls ``engine=fj.jit``: its ``pandas.api.executors.BaseExecutionEngine``."""
+
+    @staticmethod
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        from framejit._api._pandas import apply
+
+        return apply(*args, **kwargs)
+
+    @staticmethod
+    def map(*args: Any, **kwargs: Any) -> Any:
+        from framejit._api._pandas import map_values
+
+        return map_values(*args, **kwargs)
+
+
+class Decorator:
+    """What `jit` returns if it is called without a function."""
+
+    __slots__ = ("settings",)
+    __pandas_udf__ = _PandasEngine
+
+    def __init__(self, settings: dict[str, Any]):
+        self.settings = settings
+
+    def __call__(self, function: Any) -> Any:
+        return _marked(function, self.settings)
+
+
+jit.__pandas_udf__ = _PandasEngine
 ms_function = jit
 
 
