@@ -74,6 +74,12 @@ std::optional<Promoted> promoted_of(Session& session, const Value& value) {
   return std::nullopt;
 }
 
+/// Of an operand of an operator, where an ndarray counts as the Tensor of its elements.
+std::optional<Promoted> promoted_operand(Session& session, const Value& value) {
+  const bool ndarray = value.is_array() && value.wrap() == Wrap::NdArray;
+  return ndarray ? Promoted{session.graph().type(value.id()).dtype, false} : promoted_of(session, value);
+}
+
 class TensorFrontend final : public capture::Frontend {
  public:
   std::string_view name() const override { return "tensor"; }
@@ -244,7 +250,7 @@ class TensorFrontend final : public capture::Frontend {
   }
 
   Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
-    std::optional<Promoted> a = promoted_of(session, *left), b = promoted_of(session, *right);
+    std::optional<Promoted> a = promoted_operand(session, *left), b = promoted_operand(session, *right);
     if (!a || !b) return break_at(BreakId::UnsupportedArgument, "a Tensor with an operand that is no Tensor or number");
     if (!is_tensor_value(*left) && !is_tensor_value(*right))
       return break_at(BreakId::UnsupportedArgument, "a function of Tensors with numbers only");

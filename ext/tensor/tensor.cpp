@@ -177,6 +177,19 @@ PyObject* array_protocol(PyObject* self, PyObject* args, PyObject* keywords) {
   return method && given && options ? PyObject_Call(method.get(), given.get(), options.get()) : nullptr;
 }
 
+/// NumPy's functions: framejit/_tensors/_tensor.py says what they make of Tensors.
+PyObject* array_function(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  static constinit Once once;
+  PyObject* function = package_function(once, python_names::kTensor, "array_function");
+  if (!function) return nullptr;
+  if (count != 4) {
+    PyErr_Format(PyExc_TypeError, "__array_function__() takes 4 arguments (%zd given)", count);
+    return nullptr;
+  }
+  PyObject* all[] = {self, args[0], args[1], args[2], args[3]};
+  return PyObject_Vectorcall(function, all, 5, nullptr);
+}
+
 /// bfloat16 has no format there: NumPy, which would take its bytes for those of nothing in particular, asks for the
 /// array then.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
@@ -209,6 +222,8 @@ PyMethodDef methods[] = {
      "asnumpy()\n--\n\nThe elements as an ndarray of the same shape and dtype, over the same memory."},
     {"_set_data", set_data, METH_O, nullptr},
     {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_protocol)), METH_VARARGS | METH_KEYWORDS,
+     nullptr},
+    {"__array_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_function)), METH_FASTCALL,
      nullptr},
     {"__reduce__", reduce_for_pickle, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

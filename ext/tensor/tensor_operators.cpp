@@ -147,16 +147,19 @@ PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
   return arrays::tensor_from_result(PyObject_CallFunctionObjArgs(ufunc, arrays[0].get(), arrays[1].get(), nullptr));
 }
 
-/// Tensors and numbers as they are, lists and tuples made Tensors. False for anything else, with or without an
+/// May a Tensor that lives no longer than an operator hold this array itself?
+bool may_be_held(PyObject* array) {
+  return PyArray_CheckExact(array) && PyArray_ISCARRAY_RO(arrays::as_ndarray(array)) &&
+         tensor_dtype_of(PyArray_DESCR(arrays::as_ndarray(array)));
+}
+
+/// Tensors and numbers as they are; arrays, lists and tuples made Tensors. False for anything else, with or without an
 /// exception.
 bool acceptable(PyObject*& operand, Ref<>& holder) {
   if (is_tensor(operand) || is_number_operand(operand)) return true;
-  if (PyArray_Check(operand)) {
-    PyErr_SetString(PyExc_TypeError, "unsupported operand type(s): Tensor and numpy.ndarray; make it a Tensor first");
-    return false;
-  }
-  if (!PyList_CheckExact(operand) && !PyTuple_CheckExact(operand)) return false;
-  holder = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), operand));
+  if (!PyArray_Check(operand) && !PyList_CheckExact(operand) && !PyTuple_CheckExact(operand)) return false;
+  if (may_be_held(operand)) holder = Ref<>::steal(tensor_from_array(Py_NewRef(operand)));
+  else holder = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), operand));
   operand = holder.get();
   return operand != nullptr;
 }

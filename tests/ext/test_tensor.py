@@ -215,9 +215,7 @@ def test_python_protocols():
         bool(t)
     with pytest.raises(IndexError):
         t[5]
-    with pytest.raises(TypeError):
-        t + np.ones(2)
-    assert isinstance(np.ones(2) + t, np.ndarray)
+    assert isinstance(t + np.ones(2), fj.Tensor) and isinstance(np.ones(2) + t, np.ndarray)
     assert hash(t) == hash(t) and t in {t}
     assert pickle.loads(pickle.dumps(t)).asnumpy().tolist() == t.asnumpy().tolist()
     before = t

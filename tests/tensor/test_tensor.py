@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import framejit as fj
 import numpy as np
 import pytest
 from framejit import Parameter, Tensor, _core
-from tensor.tensor_support import assert_array, marked_as_eager
+from tensor.tensor_support import NUMPY2, assert_array, assert_same, marked_as_eager
 
 pytestmark = pytest.mark.capture
 
@@ -267,11 +268,137 @@ def test_operators_with_other_things():
     assert_array(Tensor([1, 2]) << 2, np.array([4, 8]))
     assert_array(divmod(Tensor([7, 8]), 3)[1], np.array([1, 2]))
     assert_array(Tensor([1, 2]) + 1j, np.array([1 + 1j, 2 + 1j], np.complex64))
-    for other in (np.ones(4), "text", object()):
+    for other in (np.array(["text"]), "text", object()):
         with pytest.raises(TypeError):
             x + other
     with pytest.raises(TypeError, match="uint64"):
         fj.ops.where(x > 0, Tensor([1], fj.uint64), Tensor([1]))
+
+
+OPERATORS = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
+    *(operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge),
+]
+
+
+@pytest.mark.parametrize("array", [np.float64([1, 2, 4]), np.int64(3) + np.zeros((2, 3), int), np.full((), 2.5), np.float16([1, 2, 3])[::-1]])
+@pytest.mark.parametrize("function", OPERATORS)
+def test_operators_with_ndarrays(function, array):
+    """The left operand decides, as in MindSpore: a Tensor makes a Tensor, by its rules; an ndarray an ndarray, by NumPy's."""
+    tensor = Tensor([1.5, 2.0, 3.0])
+    assert_same(function(tensor, array), function(tensor, Tensor(array)))
+    marked_as_eager(lambda tensor, array: function(tensor, array), tensor, array)
+    expected = function(array, tensor.asnumpy())
+    marked = fj.jit(lambda array, tensor: function(array, tensor))
+    for found in (function(array, tensor), marked(array, tensor), marked(array, tensor)):
+        assert type(found) is type(expected) and found.dtype == expected.dtype and np.array_equal(found, expected)
+    if NUMPY2:
+        assert fj.explain(lambda array, tensor: function(array, tensor))(array, tensor).breaks == []
+
+
+def test_operators_with_ndarrays_of_other_kinds():
+    tensor, changed = Tensor([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2))
+    assert_same(tensor @ changed, tensor @ Tensor(changed))
+    assert_same(Tensor([6, 5]) & np.array([3, 3]), Tensor([2, 1]))
+    assert_same(Tensor([True, False]) | np.array([False, False]), Tensor([True, False]))
+    assert_same(tensor + changed.astype(">f8"), tensor + Tensor(changed))
+    assert_same(tensor + np.ma.array(changed, mask=False), tensor + Tensor(changed))
+    changed += tensor
+    assert changed.tolist() == [[2.0, 3.0], [4.0, 5.0]]
+    before = tensor
+    tensor -= changed
+    assert isinstance(tensor, Tensor) and tensor is not before and before.asnumpy().sum() == 10.0
+    with pytest.raises(TypeError, match="i64 and u64"):
+        Tensor([1]) + np.array([1], np.uint64)
+    with pytest.raises(ValueError, match="broadcast"):
+        Tensor([1.0, 2.0]) + np.ones(3)
+
+
+@pytest.mark.parametrize("array", [np.float64([1, 2, 4]), np.float32([0.5, 1.5, 2.5])])
+def test_gradients_through_operators_with_ndarrays(array):
+    def loss(tensor):
+        return (tensor * array).sum()
+
+    for function in (loss, fj.jit(loss)):
+        assert_array(fj.grad(function)(Tensor([1.0, 2.0, 3.0])), array.astype("f4"))
+
+
+NUMPY_FUNCTIONS = {
+    "sum": lambda t: np.sum(t),
+    "sum over an axis": lambda t: np.sum(t, axis=0, keepdims=True),
+    "mean": lambda t: np.mean(t, 1),
+    "std": lambda t: np.std(t, ddof=1),
+    "max": lambda t: np.max(t, axis=1),
+    "all": lambda t: np.all(t > 0),
+    "prod": lambda t: np.prod(t, dtype=np.float64),
+    "exp": lambda t: np.exp(t),
+    "add": lambda t: np.add(t, 1.0, dtype=np.float64),
+    "where": lambda t: np.where(t > 1, t, 0.0),
+    "clip": lambda t: np.clip(t, 0.0, 1.0),
+    "cumsum": lambda t: np.cumsum(t, axis=1),
+    "argmax": lambda t: np.argmax(t),
+    "sort": lambda t: np.sort(t),
+    "dot": lambda t: np.dot(t, t.T),
+    "norm": lambda t: np.linalg.norm(t),
+    "median": lambda t: np.median(t),
+    "into an array": lambda t: np.add(t, t, out=np.zeros((2, 3))),
+}
+BREAKING_FUNCTIONS = {
+    "concatenate": lambda t: np.concatenate([t, t]),
+    "stack": lambda t: np.stack((t, t)),
+    "reshape": lambda t: np.reshape(t, 6),
+    "ravel": lambda t: np.ravel(t),
+    "einsum": lambda t: np.einsum("ij->i", t),
+    "ptp": lambda t: np.ptp(t),
+    "allclose": lambda t: np.allclose(t, t),
+    "fft": lambda t: np.fft.fft(t),
+}
+
+
+@pytest.mark.parametrize("name", [*NUMPY_FUNCTIONS, *BREAKING_FUNCTIONS])
+def test_functions_of_numpy(name):
+    function = {**NUMPY_FUNCTIONS, **BREAKING_FUNCTIONS}[name]
+    tensor = make((2, 3))
+    expected = function(tensor.asnumpy())
+    marked = fj.jit(function)
+    for found in (function(tensor), marked(tensor), marked(tensor)):
+        assert type(found) is type(expected)
+        np.testing.assert_array_equal(found, expected, strict=True)
+    if NUMPY2 and name in NUMPY_FUNCTIONS:
+        assert fj.explain(function)(tensor).breaks == []
+
+
+def test_functions_of_numpy_that_ask_the_tensor():
+    """MindSpore's Tensors have methods that these functions call."""
+    tensor = make((2, 1, 3))
+    for function in (np.transpose, np.squeeze, np.flip):
+        assert_array(function(tensor), function(tensor.asnumpy()))
+        marked_as_eager(lambda t: function(t), tensor, breaks=None)
+    assert_array(np.swapaxes(tensor, 0, 2), tensor.asnumpy().swapaxes(0, 2))
+
+
+def test_functions_of_numpy_write_into_no_tensor():
+    tensor, array = make((3,)), np.ones(3)
+    written = [
+        lambda: np.add(array, array, out=tensor),
+        lambda: np.sum([array], axis=0, out=tensor),
+        lambda: np.copyto(tensor, array),
+        lambda: np.put(tensor, [0], [1.0]),
+    ]
+    for function in written:
+        for call in (function, fj.jit(function)):
+            before = tensor.asnumpy().tobytes()
+            with pytest.raises(TypeError):
+                call()
+            assert tensor.asnumpy().tobytes() == before
+
+
+def test_functions_of_numpy_leave_other_arrays_their_say():
+    class Other:
+        def __array_function__(self, function, types, args, keywords):
+            return function.__name__
+
+    assert np.concatenate([make(), Other()]) == "concatenate"
 
 
 def test_dtypes():

@@ -205,6 +205,32 @@ def tensor_repr(tensor: _core.Tensor) -> str:
     return f"Tensor(shape={list(array.shape)}, dtype={tensor.dtype!r}, value={newline}{text})"
 
 
+# Functions that are given the Tensor itself: those that ask a method of it and return a Tensor, as they do with MindSpore's,
+# and those that write into an array, which a Tensor is not.
+_WITH_TENSORS = frozenset(
+    (np.transpose, np.squeeze, np.swapaxes, np.moveaxis, np.rollaxis, np.flip, np.nonzero)
+    + (np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal)
+)
+
+
+def array_function(tensor: Tensor, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+    """What a function of NumPy returns for Tensors: what it returns for the ndarrays that they hold."""
+    if not all(issubclass(each, (Tensor, np.ndarray)) for each in types):
+        return NotImplemented
+    if function in _WITH_TENSORS or isinstance(keywords.get("out"), Tensor):
+        return np.ndarray.__array_function__(tensor.asnumpy(), function, (), args, keywords)
+    return function(*_plain(args), **_plain(keywords))
+
+
+def _plain(value: Any) -> Any:
+    """Arguments with ndarrays instead of Tensors, also in lists, tuples and dicts."""
+    if isinstance(value, Tensor):
+        return value.asnumpy()
+    if type(value) in (list, tuple):
+        return type(value)([_plain(item) for item in value])
+    return {key: _plain(item) for key, item in value.items()} if type(value) is dict else value
+
+
 def tensor(
     input_data: Any = None,
     dtype: Any = None,

@@ -333,6 +333,30 @@ Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<
   return session.values().constant(result.get());
 }
 
+/// Functions, not ufuncs, that take a Tensor as the array that it holds and return new memory.
+bool is_function_of_tensors(PyObject* callable) {
+  static const std::vector<PyObject*>* const all = [] {
+    auto* found = new std::vector<PyObject*>;
+    for (const char* name : {"sum", "prod", "mean", "std", "var", "max", "min", "amax", "amin", "all", "any", "clip",
+                             "where", "dot", "count_nonzero"})
+      if (PyObject* function = PyDict_GetItemString(PyModule_GetDict(numpy_module()), name))
+        found->push_back(Py_NewRef(function));
+    return found;
+  }();
+  return std::find(all->begin(), all->end(), callable) != all->end() || library_calls::is_library_function(callable);
+}
+
+/// The arguments of a function, with arrays in place of Tensors where it takes these so: never as what is written to.
+std::vector<Value*> with_arrays(Session& session, PyObject* callable, std::span<Value* const> args) {
+  std::vector<Value*> all(args.begin(), args.end());
+  const bool ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
+  if (!ufunc && !is_function_of_tensors(callable)) return all;
+  const int inputs = ufunc ? reinterpret_cast<PyUFuncObject*>(callable)->nin : 3;
+  for (int i = 0; i < inputs && i < static_cast<int>(all.size()); ++i)
+    all[static_cast<std::size_t>(i)] = array_of_tensor(session, all[static_cast<std::size_t>(i)]);
+  return all;
+}
+
 class NumpyFrontend final : public capture::Frontend {
  public:
   std::string_view name() const override { return "numpy"; }
@@ -372,9 +396,10 @@ class NumpyFrontend final : public capture::Frontend {
     if (is_of_errors(callable)) return call_of_errors({session, args, keywords, Op::Param, DType::F64, callable});
     if (is_function_in_place(callable)) return call_in_place(session, callable, args, keywords, true);
     const Known* known = functions().find(callable);
-    if (!known) return library_call(session, callable, args, keywords);
-    return or_library_call(session, callable, args, keywords, known->library, [&] {
-      return known->handler({session, args, keywords, known->op, known->dtype, callable});
+    const std::vector<Value*> arrays = with_arrays(session, callable, args);
+    if (!known) return library_call(session, callable, arrays, keywords);
+    return or_library_call(session, callable, arrays, keywords, known->library, [&] {
+      return known->handler({session, arrays, keywords, known->op, known->dtype, callable});
     });
   }
 
@@ -406,7 +431,7 @@ class NumpyFrontend final : public capture::Frontend {
 
   Captured<Value*> binary(Session& session, int nb, Value* left, Value* right) override {
     prepare(session);
-    return binary_operator(session, nb, left, right);
+    return binary_operator(session, nb, array_of_tensor(session, left), array_of_tensor(session, right));
   }
   Captured<Value*> unary(Session& session, capture::Unary op, Value* value) override {
     prepare(session);
@@ -414,7 +439,7 @@ class NumpyFrontend final : public capture::Frontend {
   }
   Captured<Value*> compare(Session& session, int py_op, Value* left, Value* right) override {
     prepare(session);
-    return compare_operator(session, py_op, left, right);
+    return compare_operator(session, py_op, array_of_tensor(session, left), array_of_tensor(session, right));
   }
 
   Captured<Value*> get_attr(Session& session, Value* array, std::string_view name) override {

@@ -81,6 +81,12 @@ Captured<Operand> array_operand(Session& session, Value* value) {
 
 }  // namespace
 
+Value* array_of_tensor(Session& session, Value* value) {
+  const bool tensor = value->is_array() && value->wrap() == Wrap::Tensor;
+  if (!tensor || session.graph().type(value->id()).dtype == DType::BF16) return value;
+  return session.values().array(value->id(), Wrap::NdArray);
+}
+
 Captured<Operand> operand(Session& session, Value* value) {
   switch (value->kind) {
     case ValueKind::Constant: return constant_operand(session, value);

@@ -109,6 +109,9 @@ inline bool is_owned(const Value& value) {
   return value.is_array() && (value.wrap() == Wrap::NdArray || value.wrap() == Wrap::NumpyScalar);
 }
 
+/// The array that a Tensor holds, as NumPy's functions take it; any other value as it is.
+Value* array_of_tensor(Session& session, Value* value);
+
 /// The type's name, for the words of a break.
 std::string type_name(const Value& value);
 
