@@ -40,7 +40,7 @@ PyObject* promotion_error(Op op, DType a, DType b) {
   return nullptr;
 }
 
-/// The number as an element of `dtype`, where that is plain: `bits` is filled.
+/// The number as an element of `dtype`, where that is plain: `bits` has its bytes.
 bool fill_number(PyObject* number, DType dtype, graph::Scalar& bits) {
   if (PyFloat_CheckExact(number) && (dtype == DType::F32 || dtype == DType::F64)) {
     const double value = PyFloat_AS_DOUBLE(number);
@@ -50,8 +50,10 @@ bool fill_number(PyObject* number, DType dtype, graph::Scalar& bits) {
     return dtype == DType::F64 || std::isfinite(narrow) || !std::isfinite(value);
   }
   std::optional<graph::Scalar> packed = arrays::pack(number, dtype);
-  if (packed) bits = *packed;
-  return packed.has_value();
+  if (!packed) return false;
+  const std::array<uint8_t, 16> element = graph::element_of(dtype, *packed);
+  std::memcpy(&bits, element.data(), sizeof bits);
+  return true;
 }
 
 /// An operand for a kernel of `dtype`; `number` holds a Python number.

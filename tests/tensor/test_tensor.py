@@ -275,6 +275,13 @@ def test_operators_with_other_things():
         fj.ops.where(x > 0, Tensor([1], fj.uint64), Tensor([1]))
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_operators_with_complex_numbers(dtype):
+    array = np.array([1j, 2, 3 - 1j], dtype)
+    assert_array(Tensor(array) * (1 + 2j), array * dtype(1 + 2j))
+    assert_array(Tensor(array) == 1j, array == dtype(1j))
+
+
 OPERATORS = [
     *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
     *(operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge),
