@@ -3,6 +3,7 @@
 
 namespace framejit::python_names {
 
+inline constexpr const char* kArrayApi = "framejit.array_api";
 inline constexpr const char* kControl = "framejit._api._control";
 inline constexpr const char* kDtypes = "framejit._api._dtypes";
 inline constexpr const char* kFormat = "framejit._reporting._format";

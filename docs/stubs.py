@@ -19,7 +19,7 @@ from framejit.ops._operators import OPERATORS
 
 MODULES = (
     *("common", "common.dtype", "mint", "mint.nn", "mint.nn.functional"),
-    *("nn", "numpy", "ops"),
+    *("array_api", "array_api.fft", "array_api.linalg", "nn", "numpy", "ops"),
 )
 # Modules whose names another module has too, once it is asked for them.
 _LAZY = {"nn": ("train._metrics", "train._measures")}

@@ -76,7 +76,9 @@ _LAZY = {
         ),
         "train",
     ),
-    **dict.fromkeys(("common", "context", "dataset", "mint", "nn", "numpy", "ops", "scipy", "train"), None),
+    **dict.fromkeys(
+        ("array_api", "common", "context", "dataset", "mint", "nn", "numpy", "ops", "scipy", "train"), None
+    ),
     "dtype": "common",
     "initializer": "common",
 }

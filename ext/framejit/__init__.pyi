@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
+from framejit import array_api as array_api
 from framejit import common as common
 from framejit import context as context
 from framejit import dataset as dataset

@@ -173,6 +173,9 @@ class TensorFrontend final : public capture::Frontend {
   Captured<Value*> call_method(Session& session, Value* array, std::string_view name, std::span<Value* const> args,
                                std::span<const Keyword> keywords) override {
     if (name == "__abs__" && args.empty() && keywords.empty()) return apply_one(session, Op::Absolute, array);
+    if (name == "__array_namespace__" && args.empty() && keywords.empty())
+      if (PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), python_names::kArrayApi))
+        return session.values().constant(module);
     return break_at(BreakId::UnsupportedArgument, "Tensor." + std::string(name) + "()");
   }
 

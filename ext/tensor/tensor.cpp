@@ -190,6 +190,36 @@ PyObject* array_function(PyObject* self, PyObject* const* args, Py_ssize_t count
   return PyObject_Vectorcall(function, all, 5, nullptr);
 }
 
+PyObject* array_namespace(PyObject* self, PyObject* args, PyObject* keywords) {
+  static constinit Once once;
+  PyObject* version = Py_None;
+  static const char* names[] = {"api_version", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$O:__array_namespace__", const_cast<char**>(names), &version))
+    return nullptr;
+  PyObject* function = package_function(once, python_names::kArrayApi, "namespace_of");
+  return function ? PyObject_CallFunctionObjArgs(function, self, version, nullptr) : nullptr;
+}
+
+PyObject* to_device(PyObject* self, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"", "stream", nullptr};
+  PyObject *device = nullptr, *stream = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$O:to_device", const_cast<char**>(names), &device, &stream))
+    return nullptr;
+  const bool cpu = PyUnicode_Check(device) && (PyUnicode_CompareWithASCIIString(device, "CPU") == 0 ||
+                                               PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
+  if (cpu && stream == Py_None) return Py_NewRef(self);
+  PyErr_Format(PyExc_ValueError, "For 'to_device', the %s must be %s, but got %R.", cpu ? "'stream'" : "'device'",
+               cpu ? "None" : "'CPU'", cpu ? stream : device);
+  return nullptr;
+}
+
+PyObject* complex_of(PyObject* number) {
+  const Py_complex value = PyComplex_AsCComplex(number);
+  return value.real == -1.0 && PyErr_Occurred() ? nullptr : PyComplex_FromCComplex(value);
+}
+
+PyObject* to_complex(PyObject* self, PyObject*) { return convert_element<complex_of>(self); }
+
 /// bfloat16 has no format there: NumPy, which would take its bytes for those of nothing in particular, asks for the
 /// array then.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
@@ -225,6 +255,12 @@ PyMethodDef methods[] = {
      nullptr},
     {"__array_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_function)), METH_FASTCALL,
      nullptr},
+    {"__array_namespace__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_namespace)),
+     METH_VARARGS | METH_KEYWORDS,
+     "__array_namespace__(*, api_version=None)\n--\n\nThe namespace of the array API standard: framejit.array_api."},
+    {"to_device", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_device)), METH_VARARGS | METH_KEYWORDS,
+     "to_device(device, /, *, stream=None)\n--\n\nThe Tensor itself: 'CPU' is the only device."},
+    {"__complex__", to_complex, METH_NOARGS, nullptr},
     {"__reduce__", reduce_for_pickle, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
