@@ -10,6 +10,7 @@ from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._autodiff._hooks import register_hook
 from framejit._core import _array, _tensor
+from framejit._tensors import _dlpack
 from framejit.ops import _create, _elementwise, _random, _reduce, _shape
 from framejit.ops._operators import OPERATORS
 from framejit.ops._shape import _given, _ints
@@ -268,8 +269,11 @@ def bernoulli_(self: Any, p: Any = 0.5, generator: Any = None) -> Any:
 # --- Exchange -------------------------------------------------------------------------------------------------------------
 
 
-def __dlpack__(self: Any, **options: Any) -> Any:
-    return self.asnumpy().__dlpack__(**options)
+def __dlpack__(
+    self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+) -> Any:
+    options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return _dlpack.export(self.asnumpy(), options)
 
 
 def __dlpack_device__(self: Any) -> Any:
@@ -415,8 +419,13 @@ def from_dlpack(x: Any) -> Any:
     ----------
     x : object
         An object with ``__dlpack__``, such as a PyTorch tensor on the CPU. If its layout does not allow sharing, it is copied.
+
+    Raises
+    ------
+    BufferError
+        If the memory is not on the CPU, or there is no such dtype.
     """
-    return from_numpy(np.from_dlpack(x))
+    return from_numpy(_dlpack.import_array(x))
 
 
 _install()
