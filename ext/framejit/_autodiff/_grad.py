@@ -355,6 +355,10 @@ class GradOperation:
     [6.0]
     """
 
+    get_all: bool
+    get_by_list: bool
+    sens_param: bool
+
     def __init__(self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False) -> None:
         for name, value in (("get_all", get_all), ("get_by_list", get_by_list), ("sens_param", sens_param)):
             if not isinstance(value, bool):

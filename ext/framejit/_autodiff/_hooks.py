@@ -23,6 +23,8 @@ _hook_numbers = itertools.count()
 class HookHandle:
     """Takes a hook out again: ``remove()``."""
 
+    number: int
+
     def __init__(self, hooks: dict[int, Any], hook: Any, then: Callable[[], None] | None = None) -> None:
         if not callable(hook):
             raise TypeError(f"The hook must be a function, but got {type(hook).__name__}.")

@@ -448,9 +448,9 @@ class LoadedGraph:
 
     def __init__(self, header: dict[str, Any], data: memoryview) -> None:
         outputs = tuple((result, wrap) for result, wrap in header["outputs"])
-        self.name = str(header["name"])
-        self.inputs = tuple(map(_decode_spec, header["inputs"]))
-        self.constants = tuple(_constant(row, data) for row in header["constants"])
+        self.name: str = str(header["name"])
+        self.inputs: tuple[tuple[Any, ...], ...] = tuple(map(_decode_spec, header["inputs"]))
+        self.constants: tuple[Any, ...] = tuple(_constant(row, data) for row in header["constants"])
         self._params = tuple((kind, number) for kind, number in header["params"])
         self._result = _decode_tree(header["result"])
         text = _FORMER_CALL.sub(r"\1library_call ", header["graph"])

@@ -23,7 +23,7 @@ class Trace:
     """
 
     def __init__(self, file: str | Path) -> None:
-        self.file = Path(file)
+        self.file: Path = Path(file)
         self.file.touch()  # a file that cannot be written is said so now
 
     def close(self) -> None:

@@ -45,6 +45,9 @@ class One(Constant):
 class Normal(Initializer):
     """Normal."""
 
+    sigma: float
+    mean: float
+
     def __init__(self, sigma: float = 0.01, mean: float = 0.0) -> None:
         self.sigma, self.mean = sigma, mean
 
@@ -54,6 +57,11 @@ class Normal(Initializer):
 
 class TruncatedNormal(Initializer):
     """Normal, drawn again where outside [a, b] standard deviations."""
+
+    sigma: float
+    mean: float
+    a: float
+    b: float
 
     def __init__(self, sigma: float = 0.01, mean: float = 0.0, a: float = -2.0, b: float = 2.0) -> None:
         self.sigma, self.mean, self.a, self.b = sigma, mean, a, b
@@ -104,6 +112,10 @@ class XavierNormal(XavierUniform):
 class HeUniform(Initializer):
     """Uniform within the bounds of He and others."""
 
+    negative_slope: float
+    mode: str
+    nonlinearity: str
+
     def __init__(self, negative_slope: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> None:
         self.negative_slope, self.mode, self.nonlinearity = negative_slope, mode, nonlinearity
 
@@ -124,7 +136,7 @@ class HeNormal(HeUniform):
         return np.random.normal(0, self._deviation(shape), shape)
 
 
-NAMES = {
+NAMES: dict[str, type[Any]] = {
     "zeros": Zero,
     "zero": Zero,
     "ones": One,

@@ -12,6 +12,9 @@ from framejit.nn._normalization import BatchNorm1d, BatchNorm2d
 
 
 class _Combined(Cell):
+    has_bn: bool
+    has_act: bool
+
     _layer = ""
 
     def _complete(self, layer: Cell, norm: Any, activation: Any, alpha: float, **flags: bool) -> None:
@@ -19,8 +22,8 @@ class _Combined(Cell):
         self.insert_child_to_cell(self._layer, layer)
         self.has_bn, self.has_act = flags["has_bn"], activation is not None
         if self.has_bn:
-            self.batchnorm = norm()
-        self.activation = LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
+            self.batchnorm: Any = norm()
+        self.activation: Any = LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
         if self.has_act:
             of_type(self, Cell, activation=self.activation)
 

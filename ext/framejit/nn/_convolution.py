@@ -21,6 +21,17 @@ _FORMATS = {2: ("NCHW",), 3: ("NCDHW", "NCHW")}
 class _Conv(Cell):
     """Weights [out, in / group, *kernel], or [in, out / group, *kernel] of transposes."""
 
+    in_channels: int
+    out_channels: int
+    group: int
+    has_bias: bool
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    pad_mode: str
+    padding: int | Any
+    bias: Parameter | None
+
     _axes = 2
     _transposed = False
 
@@ -71,7 +82,7 @@ class _Conv(Cell):
         if self._transposed:
             shape = (in_channels, out_channels // group, *self.kernel_size)
         weight_init = HeUniform(math.sqrt(5)) if weight_init is None else weight_init
-        self.weight = Parameter(initializer(weight_init, shape, dtype), name="weight")
+        self.weight: Parameter = Parameter(initializer(weight_init, shape, dtype), name="weight")
         self.bias = None
         if has_bias:
             if bias_init is None:
@@ -428,7 +439,7 @@ class Conv3dTranspose(_Conv):
             *(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias),
             *(weight_init, bias_init, data_format, dtype),
         )
-        self.output_padding = _image._each(output_padding, 3)
+        self.output_padding: tuple[int, ...] = _image._each(output_padding, 3)
         if any(self.output_padding):
             _check_output_padding(self, self.output_padding)
 

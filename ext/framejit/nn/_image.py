@@ -32,6 +32,12 @@ class Upsample(Cell):
         Whether the factor is computed again from the sizes.
     """
 
+    size: Any
+    scale_factor: Any
+    mode: str
+    align_corners: bool | None
+    recompute_scale_factor: bool | None
+
     def __init__(
         self,
         size: Any = None,
@@ -207,6 +213,9 @@ class Pad(Cell):
         The content of the border: zeros, the input reflected without its edge, or with it.
     """
 
+    mode: str
+    paddings: Any
+
     def __init__(self, paddings: Any, mode: str = "CONSTANT") -> None:
         super().__init__()
         one_of(self, ("CONSTANT", "REFLECT", "SYMMETRIC"), mode=mode)
@@ -240,6 +249,11 @@ class LRN(Cell):
         The only choice.
     """
 
+    depth_radius: int
+    bias: float
+    alpha: float
+    beta: float
+
     def __init__(
         self,
         depth_radius: int = 5,
@@ -267,6 +281,9 @@ class CentralCrop(Cell):
     central_fraction : float
         The share of height and width to keep.
     """
+
+    kept: int
+    of: int
 
     def __init__(self, central_fraction: float) -> None:
         super().__init__()
@@ -349,7 +366,7 @@ class PSNR(Cell):
 
     def __init__(self, max_val: float = 1.0) -> None:
         super().__init__()
-        self.max_val = _largest(self, max_val)
+        self.max_val: Any = _largest(self, max_val)
         self._squares = (max_val**2, (max_val / 255) ** 2)
 
     def construct(self, img1: Any, img2: Any) -> Any:
@@ -362,6 +379,11 @@ class PSNR(Cell):
 
 class _Structure(Cell):
     """Images compared by means, variances and covariance in Gaussian windows."""
+
+    max_val: Any
+    filter_size: int
+    k1: float
+    k2: float
 
     def __init__(self, max_val: float, filter_size: int, filter_sigma: float, k1: float, k2: float) -> None:
         super().__init__()
@@ -423,7 +445,7 @@ class SSIM(_Structure):
         k2: float = 0.03,
     ) -> None:
         super().__init__(max_val, filter_size, filter_sigma, k1, k2)
-        self.conv = self._windows()
+        self.conv: Conv2d = self._windows()
 
     def construct(self, img1: Any, img2: Any) -> Any:
         """The likeness of each pair."""
@@ -462,8 +484,8 @@ class MSSSIM(_Structure):
     ) -> None:
         super().__init__(max_val, filter_size, filter_sigma, k1, k2)
         of_type(self, (tuple, list), power_factors=power_factors)
-        self.power_factors = tuple(power_factors)
-        self.multi_convs_list = CellList([self._windows() for _ in power_factors])
+        self.power_factors: tuple[Any, ...] = tuple(power_factors)
+        self.multi_convs_list: CellList = CellList([self._windows() for _ in power_factors])
 
     def construct(self, img1: Any, img2: Any) -> Any:
         """The likeness of each pair."""

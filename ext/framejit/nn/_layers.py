@@ -193,6 +193,9 @@ class Flatten(Cell):
         The last of these dimensions.
     """
 
+    start_dim: int
+    end_dim: int
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
@@ -212,6 +215,9 @@ class Unflatten(Cell):
     unflattened_size : tuple of int
         The lengths of the new dimensions.
     """
+
+    axis: int
+    unflattened_size: tuple[Any, ...]
 
     def __init__(self, axis: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -236,7 +242,7 @@ class PReLU(Cell):
 
     def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
         super().__init__()
-        self.w = Parameter(initializer(w, (channel,)), name="a")
+        self.w: Parameter = Parameter(initializer(w, (channel,)), name="a")
 
     def construct(self, x: Any) -> Any:
         """The weighted Tensor."""
@@ -320,7 +326,7 @@ class Dropout(Cell):
                 raise ValueError(f"For 'Dropout', the 'keep_prob' should be in range (0, 1], but got {keep_prob}.")
         else:
             of_type(self, (int, float), p=p)
-        self.p = 1 - keep_prob if p is None else p
+        self.p: float = 1 - keep_prob if p is None else p
         if not 0 <= self.p < 1:
             raise ValueError(f"For 'Dropout', the 'p' should be in range [0, 1), but got {self.p}.")
 
@@ -372,6 +378,11 @@ class Dense(Cell):
         Of the parameters.
     """
 
+    in_channels: int
+    out_channels: int
+    has_bias: bool
+    bias: Parameter | None
+
     def __init__(
         self,
         in_channels: int,
@@ -387,13 +398,13 @@ class Dense(Cell):
         self.in_channels, self.out_channels, self.has_bias = in_channels, out_channels, has_bias
         if weight_init is None:
             weight_init = HeUniform(math.sqrt(5))
-        self.weight = Parameter(initializer(weight_init, (out_channels, in_channels), dtype), name="weight")
+        self.weight: Parameter = Parameter(initializer(weight_init, (out_channels, in_channels), dtype), name="weight")
         self.bias = None
         if has_bias:
             if bias_init is None:
                 bias_init = Uniform(1 / math.sqrt(in_channels))
             self.bias = Parameter(initializer(bias_init, (out_channels,), dtype), name="bias")
-        self.activation = get_activation(activation, type(self).__name__)
+        self.activation: Any = get_activation(activation, type(self).__name__)
 
     def construct(self, x: Any) -> Any:
         """The product."""
@@ -424,6 +435,9 @@ class Linear(Dense):
     dtype : dtype
         The dtype of the Parameters.
     """
+
+    in_features: int
+    out_features: int
 
     def __init__(
         self,
@@ -462,6 +476,8 @@ class BiDense(Cell):
         The dtype of the Parameters.
     """
 
+    bias: Parameter | None
+
     def __init__(
         self,
         in1_channels: int,
@@ -478,7 +494,9 @@ class BiDense(Cell):
         drawn = Uniform(1 / math.sqrt(in1_channels))
         self.has_bias = has_bias
         shape = (out_channels, in1_channels, in2_channels)
-        self.weight = Parameter(initializer(drawn if weight_init is None else weight_init, shape, dtype), "weight")
+        self.weight: Parameter = Parameter(
+            initializer(drawn if weight_init is None else weight_init, shape, dtype), "weight"
+        )
         self.bias = None
         if has_bias:
             self.bias = Parameter(
@@ -522,6 +540,10 @@ class Embedding(Cell):
         The row that is 0 at the start.
     """
 
+    vocab_size: int
+    embedding_size: int
+    padding_idx: int | None
+
     def __init__(
         self,
         vocab_size: int,
@@ -545,7 +567,7 @@ class Embedding(Cell):
         table = initializer(embedding_table, (vocab_size, embedding_size), dtype)
         if padding_idx is not None:
             table[padding_idx] = 0
-        self.embedding_table = Parameter(table, name="embedding_table")
+        self.embedding_table: Parameter = Parameter(table, name="embedding_table")
 
     def construct(self, ids: Any) -> Any:
         """The rows at the ids."""

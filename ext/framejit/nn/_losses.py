@@ -170,6 +170,10 @@ class MultiMarginLoss(LossBase):
         A weight for each class.
     """
 
+    p: int
+    margin: float
+    weight: Any
+
     def __init__(self, p: int = 1, margin: float = 1.0, reduction: str = "mean", weight: Any = None) -> None:
         super().__init__(reduction)
         of_type(self, int, p=p)
@@ -203,6 +207,11 @@ class TripletMarginLoss(LossBase):
         The margin of the formula.
     """
 
+    p: int
+    swap: bool
+    eps: float
+    margin: Any
+
     def __init__(
         self, p: int = 2, swap: bool = False, eps: float = 1e-6, reduction: str = "mean", margin: Any = 1.0
     ) -> None:
@@ -231,13 +240,16 @@ class TripletMarginWithDistanceLoss(LossBase):
         The margin of the formula.
     """
 
+    swap: bool
+    margin: float
+
     def __init__(
         self, distance_function: Any = None, swap: bool = False, reduction: str = "mean", margin: float = 1.0
     ) -> None:
         super().__init__(reduction)
         of_type(self, float, margin=margin)
         of_type(self, bool, swap=swap)
-        self.distance_function = _euclidean if distance_function is None else distance_function
+        self.distance_function: Any = _euclidean if distance_function is None else distance_function
         self.swap, self.margin = swap, margin
 
     def construct(self, x: Any, positive: Any, negative: Any) -> Any:
@@ -267,6 +279,9 @@ class GaussianNLLLoss(LossBase):
     reduction : {'mean', 'sum', 'none'}
         How the losses of elements are combined.
     """
+
+    full: bool
+    eps: float
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -298,6 +313,10 @@ class PoissonNLLLoss(LossBase):
     reduction : {'mean', 'sum', 'none'}
         How the losses of elements are combined.
     """
+
+    log_input: bool
+    full: bool
+    eps: float
 
     def __init__(self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -341,6 +360,9 @@ class FocalLoss(LossBase):
     reduction : {'mean', 'sum', 'none'}
         How the losses of elements are combined.
     """
+
+    weight: Any | None
+    gamma: float
 
     def __init__(self, weight: Any = None, gamma: float = 2.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -420,6 +442,11 @@ class MultiClassDiceLoss(LossBase):
         The activation that is applied first.
     """
 
+    binary: DiceLoss
+    weights: Any | None
+    ignore_indiex: int | None
+    activation: Any | None
+
     def __init__(self, weights: Any = None, ignore_indiex: int | None = None, activation: Any = "softmax") -> None:
         super().__init__()
         if weights is not None:
@@ -493,6 +520,10 @@ class CTCLoss(LossBase):
     zero_infinity : bool
         Replace infinite losses and their gradients by 0.
     """
+
+    blank: int
+    reduction: str
+    zero_infinity: bool
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__()

@@ -26,6 +26,10 @@ def _moving(cell: Any, shape: tuple[int, ...], mean_init: Any, variance_init: An
 
 
 class _BatchNorm(Cell):
+    num_features: int
+    eps: float
+    momentum: float
+
     _ranks: tuple[int, ...] = ()
 
     def __init__(
@@ -234,7 +238,7 @@ class BatchNorm3d(Cell):
     ) -> None:
         super().__init__()
         initials = (gamma_init, beta_init, moving_mean_init, moving_var_init)
-        self.bn2d = BatchNorm2d(
+        self.bn2d: BatchNorm2d = BatchNorm2d(
             num_features, eps, momentum, affine, *initials, use_batch_statistics=use_batch_statistics, dtype=dtype
         )
 
@@ -262,6 +266,11 @@ class LayerNorm(Cell):
     dtype : dtype
         The dtype of the Parameters.
     """
+
+    normalized_shape: tuple[Any, ...]
+    epsilon: float
+    begin_norm_axis: int
+    begin_params_axis: int
 
     def __init__(
         self,
@@ -316,13 +325,16 @@ class RMSNorm(Cell):
         The dtype of the Parameters.
     """
 
+    normalized_shape: tuple[int] | tuple[Any, ...]
+    epsilon: float
+
     def __init__(
         self, normalized_shape: Any, epsilon: float = 1e-6, gamma_init: Any = "ones", dtype: Any = _FLOAT32
     ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape, self.epsilon = shape, epsilon
-        self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma")
+        self.gamma: Parameter = Parameter(initializer(gamma_init, shape, dtype), name="gamma")
 
     def construct(self, x: Any) -> Any:
         """The normalized Tensor."""
@@ -358,6 +370,10 @@ class GroupNorm(Cell):
     dtype : dtype
         The dtype of the Parameters.
     """
+
+    num_groups: int
+    num_channels: int
+    eps: float
 
     def __init__(
         self,
@@ -395,6 +411,10 @@ class _InstanceNorm(Cell):
 
     While training, ``moving = (1 - momentum) * moving + momentum * mean of the batch's``; nothing reads these.
     """
+
+    num_features: int
+    eps: float
+    momentum: float
 
     _ranks: tuple[int, ...] = ()
 

@@ -43,11 +43,11 @@ class Optimizer(Cell):
         of_type(self, (int, float), loss_scale=loss_scale)
         if loss_scale <= 0:
             raise ValueError(f"For '{name}', the 'loss_scale' must be positive, but got {loss_scale}.")
-        self.loss_scale = float(loss_scale)
-        self.weight_decay = self._checked_decay(weight_decay)
-        self.global_step = Parameter(Tensor([0], ALL["int32"]), name="global_step", requires_grad=False)
+        self.loss_scale: float = float(loss_scale)
+        self.weight_decay: Any = self._checked_decay(weight_decay)
+        self.global_step: Parameter = Parameter(Tensor([0], ALL["int32"]), name="global_step", requires_grad=False)
         parameters = self._listed(parameters, "parameters")
-        self.is_group = isinstance(parameters[0], dict)
+        self.is_group: bool = isinstance(parameters[0], dict)
         if not all(isinstance(one, dict if self.is_group else Parameter) for one in parameters):
             raise TypeError(f"For '{name}', the argument parameters must be a list of Parameter, or of dict.")
         default = self._rate_of("learning_rate", learning_rate)
@@ -57,8 +57,8 @@ class Optimizer(Cell):
         else:
             rows = [(parameter, default, self.weight_decay, False) for parameter in parameters]
             filtered = [not any(word in p.name.lower() for word in ("beta", "gamma")) for p in parameters]
-        self.parameters = ParameterTuple([row[0] for row in rows])
-        self.weights = tuple(self.parameters)  # capture follows plain tuples
+        self.parameters: ParameterTuple = ParameterTuple([row[0] for row in rows])
+        self.weights: tuple[Parameter, ...] = tuple(self.parameters)  # capture follows plain tuples
         rates: list[Any] = []
         decays: list[Any] = []
         self._rate_at = tuple([_place(rates, row[1]) for row in rows])
@@ -66,12 +66,12 @@ class Optimizer(Cell):
         self._rates, self._decays = tuple(rates), tuple(decays)
         self._centralized = tuple([row[3] for row in rows])
         self._decayed = tuple([flag and row[2] != 0.0 for flag, row in zip(filtered, rows)])
-        self.is_group_lr = len(rates) > 1
+        self.is_group_lr: bool = len(rates) > 1
         if self.is_group_lr:
             self._forget("learning_rate")
             self.__dict__["learning_rate"] = tuple([row[1] for row in rows])
         elif self.__dict__.get("learning_rate") is not rates[0]:
-            self.learning_rate = rates[0]
+            self.learning_rate: Any = rates[0]
 
     # --- What is given --------------------------------------------------------------------------------------------------------
 
@@ -277,6 +277,10 @@ class SGD(Optimizer):
         Gradients are divided by it.
     """
 
+    momentum: float
+    dampening: float
+    nesterov: bool
+
     def __init__(
         self,
         params: Any,
@@ -325,6 +329,9 @@ class Momentum(Optimizer):
         Whether to use Nesterov's form.
     """
 
+    momentum: float
+    use_nesterov: bool
+
     def __init__(
         self,
         params: Any,
@@ -349,6 +356,10 @@ class Momentum(Optimizer):
 
 class _RunningMeans(Optimizer):
     """Optimizers with running means of the gradient and of its square."""
+
+    beta1: float
+    beta2: float
+    eps: float
 
     def _set_betas(self, beta1: float, beta2: float, eps: float) -> None:
         self._in_range(0.0, 1.0, beta1=beta1, beta2=beta2)
@@ -389,6 +400,9 @@ class Adam(_RunningMeans):
         ``use_lazy`` and ``use_offload``, which are ignored.
     """
 
+    use_nesterov: bool
+    use_amsgrad: bool
+
     def __init__(
         self,
         params: Any,
@@ -411,8 +425,8 @@ class Adam(_RunningMeans):
         of_type(self, bool, use_locking=use_locking, use_nesterov=use_nesterov, use_amsgrad=use_amsgrad)
         self._set_betas(beta1, beta2, eps)
         self.use_nesterov, self.use_amsgrad = use_nesterov, use_amsgrad
-        self.beta1_power = Parameter(Tensor(1.0), name="beta1_power", requires_grad=False)
-        self.beta2_power = Parameter(Tensor(1.0), name="beta2_power", requires_grad=False)
+        self.beta1_power: Parameter = Parameter(Tensor(1.0), name="beta1_power", requires_grad=False)
+        self.beta2_power: Parameter = Parameter(Tensor(1.0), name="beta2_power", requires_grad=False)
         self._state("moment1")
         self._state("moment2")
         if use_amsgrad:
@@ -501,6 +515,11 @@ class RMSProp(Optimizer):
     weight_decay : float or Cell
         This share of the Parameters is added to the gradients.
     """
+
+    decay: float
+    momentum: float
+    epsilon: float
+    centered: bool
 
     def __init__(
         self,
@@ -612,7 +631,7 @@ class AdaMax(_RunningMeans):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self._set_betas(beta1, beta2, eps)
-        self.beta1_power = Parameter(Tensor([1.0]), name="beta1_power", requires_grad=False)
+        self.beta1_power: Parameter = Parameter(Tensor([1.0]), name="beta1_power", requires_grad=False)
         self._state("moment1")
         self._state("moment2")
 
@@ -711,6 +730,9 @@ class Adadelta(Optimizer):
         This share of the Parameters is added to the gradients.
     """
 
+    rho: float
+    epsilon: float
+
     def __init__(
         self,
         params: Any,
@@ -752,6 +774,9 @@ class Rprop(Optimizer):
     weight_decay : float or Cell
         This share of the Parameters is added to the gradients.
     """
+
+    etas: tuple[float, float]
+    step_sizes: tuple[float, float]
 
     def __init__(
         self,
@@ -805,6 +830,10 @@ class ASGD(Optimizer):
     weight_decay : float or Cell
         This share of the Parameters is added to the gradients.
     """
+
+    lambd: float
+    alpha: float
+    t0: float
 
     def __init__(
         self,
@@ -906,6 +935,10 @@ class FTRL(Optimizer):
         This share of the Parameters is added to the gradients.
     """
 
+    lr_power: float
+    l1: float
+    l2: float
+
     def __init__(
         self,
         params: Any,
@@ -966,6 +999,9 @@ class ProximalAdagrad(Optimizer):
         This share of the Parameters is added to the gradients.
     """
 
+    l1: float
+    l2: float
+
     def __init__(
         self,
         params: Any,
@@ -1012,6 +1048,13 @@ class AdaFactor(Optimizer):
         Steps times the size of the parameter; rates of min(0.01, 1 / sqrt(t)), or of min(1e-6 * t, 1 / sqrt(t)); float16 for the running means.
     """
 
+    eps: tuple[float, ...]
+    clip_threshold: float
+    decay_rate: float
+    beta1: float
+    relative_step: bool
+    warmup_init: bool
+
     _decoupled = True
 
     def __init__(
@@ -1047,7 +1090,7 @@ class AdaFactor(Optimizer):
         self._not_negative(beta1=beta1)
         self.eps, self.clip_threshold, self.decay_rate, self.beta1 = tuple(eps), clip_threshold, decay_rate, beta1
         self.relative_step, self.warmup_init = relative_step, warmup_init
-        self.scale_parameter = scale_parameter and not isinstance(learning_rate, (list, tuple, Tensor, Cell))
+        self.scale_parameter: bool = scale_parameter and not isinstance(learning_rate, (list, tuple, Tensor, Cell))
         dtype = ALL["float16"] if compression else _FLOAT32
         shapes = {
             "exp_avg": [p.shape if beta1 else (1,) for p in self.weights],
@@ -1108,6 +1151,14 @@ class LARS(Optimizer):
         Which parameters are scaled.
     """
 
+    opt: Optimizer
+    epsilon: float
+    coefficient: float
+    use_clip: bool
+    parameters: ParameterTuple
+    weights: tuple[Parameter, ...]
+    loss_scale: float
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -1123,7 +1174,7 @@ class LARS(Optimizer):
         self.opt, self.epsilon, self.coefficient, self.use_clip = optimizer, epsilon, coefficient, use_clip
         self.parameters, self.weights = optimizer.parameters, optimizer.weights
         self.__dict__["parameters"] = optimizer.parameters
-        self.lars_flag = tuple([bool(lars_filter(p)) for p in self.weights])
+        self.lars_flag: tuple[bool, ...] = tuple([bool(lars_filter(p)) for p in self.weights])
         self._decayed, self.loss_scale = optimizer._decayed, optimizer.loss_scale
         optimizer._decayed, optimizer.loss_scale = tuple([False] * len(self.weights)), 1.0
 

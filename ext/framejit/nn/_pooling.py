@@ -13,6 +13,11 @@ from framejit.ops import _pooling
 class _Pool(Cell):
     """Windows of a size, at places by a stride, along `_axes` dimensions of space."""
 
+    kernel_size: Any
+    stride: Any
+    pad_mode: str
+    ceil_mode: bool
+
     _axes = 2
 
     def __init__(self, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, ceil_mode: bool) -> None:
@@ -29,7 +34,7 @@ class _Pool(Cell):
             )
         if any(size < 0 for size in sizes):
             raise ValueError(f"For '{type(self).__name__}', the 'padding' must not be negative, but got {padding!r}.")
-        self.padding = sizes * self._axes if len(sizes) == 1 else sizes
+        self.padding: tuple[int, ...] | tuple[Any, ...] = sizes * self._axes if len(sizes) == 1 else sizes
 
     def _checked(self, name: str, value: Any) -> Any:
         of_type(self, int if self._axes == 1 else (int, tuple), **{name: value})
@@ -78,7 +83,7 @@ class _MaxPool(_Pool):
             raise ValueError(
                 f"For '{type(self).__name__}', the 'dilation' must be int or a tuple of {self._axes}, but got {dilation!r}."
             )
-        self.dilation = dilation[0] if isinstance(dilation, tuple) and len(dilation) == 1 else dilation
+        self.dilation: Any = dilation[0] if isinstance(dilation, tuple) and len(dilation) == 1 else dilation
         self.return_indices = return_indices
         self._needs_pad(any(self.padding), dilation != 1, return_indices, ceil_mode and self._axes < 3)
 
@@ -183,6 +188,9 @@ class MaxPool3d(_MaxPool):
 
 
 class _AvgPool(_Pool):
+    count_include_pad: bool
+    divisor_override: int | None
+
     def __init__(
         self,
         kernel_size: Any = 1,
@@ -316,6 +324,11 @@ class AvgPool3d(_AvgPool):
 
 
 class _LPPool(Cell):
+    norm_type: float
+    kernel_size: Any
+    stride: Any
+    ceil_mode: bool
+
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
         super().__init__()
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
@@ -484,6 +497,10 @@ class AdaptiveMaxPool3d(_Adaptive):
 
 
 class _MaxUnpool(Cell):
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
     _axes = 2
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
@@ -548,6 +565,11 @@ class MaxUnpool3d(_MaxUnpool):
 
 
 class _FractionalMaxPool(Cell):
+    kernel_size: Any
+    output_size: Any
+    output_ratio: Any
+    return_indices: bool
+
     _pool: Any = None
 
     def __init__(

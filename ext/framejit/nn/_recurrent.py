@@ -48,6 +48,12 @@ _STEPS = {"tanh": (_tanh_step, 1), "relu": (_relu_step, 1), "lstm": (_lstm_step,
 class _RecurrentCell(Cell):
     """One step, with Parameters for the gates one after the other."""
 
+    input_size: int
+    hidden_size: int
+    has_bias: bool
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
     def __init__(self, kind: str, input_size: int, hidden_size: int, has_bias: bool, dtype: Any) -> None:
         super().__init__()
         of_type(self, bool, has_bias=has_bias)
@@ -55,8 +61,12 @@ class _RecurrentCell(Cell):
         self.input_size, self.hidden_size, self.has_bias = input_size, hidden_size, has_bias
         self.step, gates = _STEPS[kind]
         drawn = Uniform(1 / math.sqrt(hidden_size))
-        self.weight_ih = Parameter(initializer(drawn, (gates * hidden_size, input_size), dtype), name="weight_ih")
-        self.weight_hh = Parameter(initializer(drawn, (gates * hidden_size, hidden_size), dtype), name="weight_hh")
+        self.weight_ih: Parameter = Parameter(
+            initializer(drawn, (gates * hidden_size, input_size), dtype), name="weight_ih"
+        )
+        self.weight_hh: Parameter = Parameter(
+            initializer(drawn, (gates * hidden_size, hidden_size), dtype), name="weight_hh"
+        )
         self.bias_ih = self.bias_hh = None
         if has_bias:
             self.bias_ih = Parameter(initializer(drawn, (gates * hidden_size,), dtype), name="bias_ih")
@@ -174,6 +184,14 @@ def _kept(live: Any, new: Any, old: Any) -> Any:
 class _Recurrent(Cell):
     """Layers of recurrent cells over sequences, in one direction or two."""
 
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    has_bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+
     def __init__(
         self,
         kind: str,
@@ -200,8 +218,8 @@ class _Recurrent(Cell):
         )
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         self.step, gates = _STEPS[kind]
-        self.is_lstm = kind == "lstm"
-        self.dropout_op = Dropout(p=dropout)
+        self.is_lstm: bool = kind == "lstm"
+        self.dropout_op: Dropout = Dropout(p=dropout)
         drawn = Uniform(1 / math.sqrt(hidden_size))
         directions = 1 + bidirectional
         made: dict[str, list[Parameter]] = {"w_ih_list": [], "w_hh_list": [], "b_ih_list": [], "b_hh_list": []}

@@ -52,6 +52,11 @@ class LearningRateSchedule(Cell):
 class _DecaySteps(LearningRateSchedule):
     """Steps counted in periods, whole ones if `is_stair`."""
 
+    learning_rate: float
+    decay_rate: float
+    decay_steps: int
+    is_stair: bool
+
     def __init__(self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False) -> None:
         super().__init__()
         name = type(self).__name__
@@ -151,6 +156,10 @@ class CosineDecayLR(LearningRateSchedule):
         The number of steps of a period.
     """
 
+    min_lr: float
+    max_lr: float
+    decay_steps: int
+
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()
         _between("CosineDecayLR", min_lr, max_lr)
@@ -180,6 +189,12 @@ class PolynomialDecayLR(LearningRateSchedule):
     update_decay_steps : bool
         Whether the period grows so that it contains the step.
     """
+
+    learning_rate: float
+    end_learning_rate: float
+    decay_steps: int
+    power: float
+    update_decay_steps: bool
 
     def __init__(
         self,
@@ -217,6 +232,9 @@ class WarmUpLR(LearningRateSchedule):
     warmup_steps : int
         The number of steps until the full rate.
     """
+
+    learning_rate: float
+    warmup_steps: int
 
     def __init__(self, learning_rate: float, warmup_steps: int) -> None:
         super().__init__()

@@ -57,6 +57,9 @@ class Norm(Cell):
         Whether the dimension is kept, with length 1.
     """
 
+    axis: Any
+    keep_dims: bool
+
     def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
         super().__init__()
         of_type(self, bool, keep_dims=keep_dims)
@@ -88,6 +91,12 @@ class OneHot(Cell):
         The dtype of the result.
     """
 
+    axis: int
+    depth: int
+    on_value: float
+    off_value: float
+    dtype: Any
+
     def __init__(
         self, axis: int = -1, depth: int = 1, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = _FLOAT32
     ) -> None:
@@ -118,7 +127,7 @@ class Range(Cell):
         if delta == 0:
             raise ValueError("For 'Range', the 'delta' must not be 0.")
         numbers = ops.arange(start, limit, delta)
-        self.numbers = numbers.astype("int32") if numbers.dtype is ALL["int64"] else numbers
+        self.numbers: Any = numbers.astype("int32") if numbers.dtype is ALL["int64"] else numbers
 
     def construct(self) -> Any:
         """The numbers."""
@@ -135,6 +144,9 @@ class Roll(Cell):
     axis : int or tuple of int
         The dimensions.
     """
+
+    shift: Any
+    axis: Any
 
     def __init__(self, shift: Any, axis: Any) -> None:
         super().__init__()
@@ -159,8 +171,8 @@ class Moments(Cell):
 
     def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
         super().__init__()
-        self.axis = () if axis is None else axis
-        self.keep_dims = bool(keep_dims)
+        self.axis: tuple[()] | Any = () if axis is None else axis
+        self.keep_dims: bool = bool(keep_dims)
 
     def construct(self, x: Any) -> Any:
         """(mean, variance)."""
@@ -177,6 +189,9 @@ class MatMul(Cell):
     transpose_x2 : bool
         Whether to transpose the second matrix.
     """
+
+    transpose_x1: bool
+    transpose_x2: bool
 
     def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
         super().__init__()
@@ -253,7 +268,7 @@ class ClipByNorm(Cell):
 
     def __init__(self, axis: Any = None) -> None:
         super().__init__()
-        self.axis = () if axis is None else axis
+        self.axis: tuple[()] | Any = () if axis is None else axis
 
     def construct(self, x: Any, clip_norm: Any) -> Any:
         """The clipped Tensor."""
@@ -273,6 +288,9 @@ class TimeDistributed(Cell):
     reshape_with_axis : int, optional
         Accepted and ignored.
     """
+
+    time_axis: int
+    reshape_with_axis: int | None
 
     def __init__(self, layer: Any, time_axis: int, reshape_with_axis: int | None = None) -> None:
         super().__init__()
@@ -330,7 +348,7 @@ class EmbeddingLookup(Cell):
         positive_int(self, vocab_size=vocab_size, embedding_size=embedding_size)
         if target not in ("CPU", "DEVICE"):
             raise ValueError(f"For 'EmbeddingLookup', the 'target' must be 'CPU' or 'DEVICE', but got {target!r}.")
-        self.embedding_table = Parameter(
+        self.embedding_table: Parameter = Parameter(
             initializer(param_init, (vocab_size, embedding_size), dtype), name="embedding_table"
         )
         self.max_norm = max_norm
@@ -374,6 +392,9 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
     dtype : dtype
         The dtype of the Parameters.
     """
+
+    field_size: int
+    operator: str
 
     def __init__(
         self,
@@ -548,6 +569,9 @@ class SparseTensorDenseMatmul(Cell):
     adjoint_dt : bool
         Whether to transpose the dense matrix.
     """
+
+    adj_st: bool
+    adj_dt: bool
 
     def __init__(self, adjoint_st: bool = False, adjoint_dt: bool = False) -> None:
         super().__init__()

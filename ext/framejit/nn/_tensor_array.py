@@ -36,6 +36,9 @@ class TensorArray(Cell):
     (2, [1, 2])
     """
 
+    dtype: DType
+    dynamic_size: bool
+
     def __init__(
         self, dtype: Any, element_shape: Any, dynamic_size: bool = True, size: int = 0, name: str = "TA"
     ) -> None:
@@ -45,7 +48,9 @@ class TensorArray(Cell):
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise ValueError(f"For 'TensorArray', the 'size' must be an int that is not negative, but got {size!r}.")
         self.dtype, self.dynamic_size, self._name = dtype, dynamic_size, name
-        self.element_shape = (element_shape,) if isinstance(element_shape, int) else tuple(element_shape)
+        self.element_shape: tuple[int] | tuple[Any, ...] = (
+            (element_shape,) if isinstance(element_shape, int) else tuple(element_shape)
+        )
         self._elements: list[Any] = [self._zeros() for _ in range(size)]
 
     def _zeros(self) -> Any:

@@ -39,17 +39,22 @@ class TrainOneStepCell(Cell):
     [4.0, 2.56, 1.6384]
     """
 
+    network: Cell
+    optimizer: Any
+    sens: float | None
+    return_grad: bool
+
     def __init__(self, network: Cell, optimizer: Any, sens: float | None = None, return_grad: bool = False) -> None:
         super().__init__(auto_prefix=False)
         if sens == 0:
             raise ValueError("For 'TrainOneStepCell', the argument 'sens' must not be 0.")
         self.network, self.optimizer = network, optimizer
-        self.weights = optimizer.parameters
+        self.weights: Any = optimizer.parameters
         self.sens, self.return_grad = sens, return_grad
         network.set_grad()
-        self.grad = value_and_grad(network, None, self.weights)
-        self.names = tuple([weight.name for weight in self.weights])
-        self.step = make_ignoring_fp_flags(_step, (network._jit_config or {}).get("jit_level") or "O0")
+        self.grad: Any = value_and_grad(network, None, self.weights)
+        self.names: tuple[Any, ...] = tuple([weight.name for weight in self.weights])
+        self.step: Any = make_ignoring_fp_flags(_step, (network._jit_config or {}).get("jit_level") or "O0")
 
     def construct(self, *inputs: Any) -> Any:
         """Take a step; gives the loss."""
@@ -89,6 +94,8 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
     (4.0, False, 1024.0, 1.4)
     """
 
+    loss_scaling_manager: Cell | None
+
     def __init__(self, network: Cell, optimizer: Any, scale_sense: Any) -> None:
         super().__init__(network, optimizer)
         self.loss_scaling_manager = None
@@ -103,16 +110,16 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
             raise ValueError(
                 f"For '{type(self).__name__}', the shape of 'scale_sense' must be () or (1,), but got {scale_sense.shape}."
             )
-        self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
+        self.scale_sense: Parameter = Parameter(scale_sense, name="scale_sense", requires_grad=False)
 
         def scaled(scale: Any, *inputs: Any) -> Any:
             loss = network(*inputs)
             return loss * scale.reshape(()).astype(loss.dtype), loss
 
         level = (network._jit_config or {}).get("jit_level") or "O0"
-        self.grad = value_and_grad(scaled, None, self.weights, has_aux=True)
-        self.step = make_ignoring_fp_flags(_scaled_step, level)
-        self.update = make_ignoring_fp_flags(_update, level)
+        self.grad: Any = value_and_grad(scaled, None, self.weights, has_aux=True)
+        self.step: Any = make_ignoring_fp_flags(_scaled_step, level)
+        self.update: Any = make_ignoring_fp_flags(_update, level)
 
     def construct(self, *inputs: Any) -> Any:
         """Take a step; gives the loss, whether a gradient was infinite or NaN, and the scale."""
@@ -159,11 +166,15 @@ class DynamicLossScaleUpdateCell(Cell):
         After how many steps.
     """
 
+    loss_scale_value: float
+    scale_factor: float
+    scale_window: int
+
     def __init__(self, loss_scale_value: float, scale_factor: float, scale_window: int) -> None:
         super().__init__()
         self.loss_scale_value, self.scale_factor, self.scale_window = loss_scale_value, scale_factor, scale_window
-        self.cur_iter = Parameter(Tensor(1, ALL["int32"]), name="current_iterator_step")
-        self.last_overflow_iter = Parameter(Tensor(0, ALL["int32"]), name="last_overflow_iterator_step")
+        self.cur_iter: Parameter = Parameter(Tensor(1, ALL["int32"]), name="current_iterator_step")
+        self.last_overflow_iter: Parameter = Parameter(Tensor(0, ALL["int32"]), name="last_overflow_iterator_step")
 
     def get_loss_scale(self) -> float:
         """The first scale."""
@@ -216,13 +227,19 @@ class WithGradCell(Cell):
         The gradient of the result; by default 1.
     """
 
+    network: Cell
+    loss_fn: Any
+    sens: Any
+
     def __init__(self, network: Cell, loss_fn: Any = None, sens: Any = None) -> None:
         super().__init__(auto_prefix=False)
         self.network, self.loss_fn, self.sens = network, loss_fn, sens
-        self.weights = ParameterTuple(network.trainable_params())
-        self.network_with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
+        self.weights: ParameterTuple = ParameterTuple(network.trainable_params())
+        self.network_with_loss: Cell | WithLossCell = network if loss_fn is None else WithLossCell(network, loss_fn)
         self.network_with_loss.set_train()
-        self.grad = GradOperation(get_by_list=True, sens_param=sens is not None)(self.network_with_loss, self.weights)
+        self.grad: Any = GradOperation(get_by_list=True, sens_param=sens is not None)(
+            self.network_with_loss, self.weights
+        )
 
     def construct(self, *inputs: Any) -> Any:
         """The gradients."""
@@ -242,6 +259,12 @@ class ForwardValueAndGrad(Cell):
         As for `GradOperation`.
     """
 
+    network: Any
+    weights: Any
+    get_all: bool
+    get_by_list: bool
+    sens_param: bool
+
     def __init__(
         self,
         network: Any,
@@ -259,7 +282,7 @@ class ForwardValueAndGrad(Cell):
         self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
         if isinstance(network, Cell):
             network.set_grad()
-        self.grad = GradOperation(get_all, get_by_list, sens_param)(network, weights)
+        self.grad: Any = GradOperation(get_all, get_by_list, sens_param)(network, weights)
 
     def construct(self, *inputs: Any) -> Any:
         """The value and the gradients."""
@@ -314,6 +337,9 @@ class GradAccumulationCell(Cell):
         The number of parts.
     """
 
+    network: Cell
+    micro_size: int
+
     def __init__(self, network: Cell, micro_size: int) -> None:
         super().__init__(auto_prefix=False)
         of_type(self, Cell, network=network)
@@ -366,6 +392,8 @@ class WithEvalCell(Cell):
     add_cast_fp32 : bool
         Whether outputs are converted to float32 first.
     """
+
+    add_cast_fp32: bool
 
     def __init__(self, network: Cell, loss_fn: Any, add_cast_fp32: bool = False) -> None:
         super().__init__(auto_prefix=False)

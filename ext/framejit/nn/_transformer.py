@@ -48,6 +48,22 @@ class MultiheadAttention(Cell):
         The dtype of the Parameters.
     """
 
+    embed_dim: int
+    num_heads: int
+    dropout: float
+    batch_first: bool
+    kdim: int
+    vdim: int
+    in_proj_weight: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
+    in_proj_bias: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
+    add_zero_attn: bool
+    dtype: Any
+
     def __init__(
         self,
         embed_dim: int,
@@ -64,7 +80,7 @@ class MultiheadAttention(Cell):
         super().__init__()
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
-        self.head_dim = embed_dim // num_heads
+        self.head_dim: int = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise ValueError("For 'MultiheadAttention', the 'embed_dim' must be divisible by 'num_heads'.")
         dtype = _FLOAT32 if dtype is None else dtype
@@ -81,7 +97,7 @@ class MultiheadAttention(Cell):
         if has_bias:
             self.in_proj_bias = Parameter(initializer("zeros", (3 * embed_dim,), dtype), "in_proj_bias")
         bound = Uniform(1 / math.sqrt(embed_dim))
-        self.out_proj = Dense(embed_dim, embed_dim, HeUniform(math.sqrt(5)), bound, has_bias, dtype=dtype)
+        self.out_proj: Dense = Dense(embed_dim, embed_dim, HeUniform(math.sqrt(5)), bound, has_bias, dtype=dtype)
         self.bias_k = self.bias_v = None
         if add_bias_kv:
             self.bias_k = Parameter(initializer(XavierNormal(), (1, 1, embed_dim), dtype), "bias_k")
@@ -212,6 +228,10 @@ def _activation(activation: Any) -> Any:
 
 
 class _TransformerLayer(Cell):
+    d_model: int
+    nhead: int
+    batch_first: bool
+
     def __init__(
         self,
         d_model: int,
@@ -228,20 +248,22 @@ class _TransformerLayer(Cell):
         names = ("dim_feedforward", "dropout", "activation", "layer_norm_eps", "batch_first", "norm_first", "dtype")
         values = (dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, dtype)
         # With these a TransformerEncoder or TransformerDecoder makes its layers.
-        self.arguments = (d_model, nhead, dict(zip(names, values)))
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, dtype=dtype)
+        self.arguments: Any = (d_model, nhead, dict(zip(names, values)))
+        self.self_attn: MultiheadAttention = MultiheadAttention(
+            d_model, nhead, dropout, batch_first=batch_first, dtype=dtype
+        )
         self._make_more(d_model, nhead, dropout, batch_first, dtype)
         # The bounds of the biases are those of MindSpore: by the rows of each weight's transpose.
         he, first, second = HeUniform(math.sqrt(5)), 1 / math.sqrt(d_model), 1 / math.sqrt(dim_feedforward)
-        self.dense1 = Dense(d_model, dim_feedforward, he, Uniform(first), dtype=dtype)
-        self.dropout = Dropout(p=dropout)
-        self.dense2 = Dense(dim_feedforward, d_model, he, Uniform(second), dtype=dtype)
+        self.dense1: Dense = Dense(d_model, dim_feedforward, he, Uniform(first), dtype=dtype)
+        self.dropout: Dropout = Dropout(p=dropout)
+        self.dense2: Dense = Dense(dim_feedforward, d_model, he, Uniform(second), dtype=dtype)
         self.norm_first = norm_first
         for at in range(1, self._blocks + 1):
             setattr(self, f"norm{at}", LayerNorm((d_model,), epsilon=layer_norm_eps, dtype=dtype))
         for at in range(1, self._blocks + 1):
             setattr(self, f"dropout{at}", Dropout(p=dropout))
-        self.activation = _activation(activation)
+        self.activation: Any = _activation(activation)
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     _blocks = 2
@@ -317,7 +339,9 @@ class TransformerDecoderLayer(_TransformerLayer):
     _blocks = 3
 
     def _make_more(self, d_model: int, nhead: int, dropout: float, batch_first: bool, dtype: Any) -> None:
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, dtype=dtype)
+        self.multihead_attn: MultiheadAttention = MultiheadAttention(
+            d_model, nhead, dropout, batch_first=batch_first, dtype=dtype
+        )
 
     def construct(
         self,
@@ -361,9 +385,12 @@ class TransformerEncoder(Cell):
         Applied after the layers.
     """
 
+    num_layers: int
+    norm: Any
+
     def __init__(self, encoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, TransformerEncoderLayer, num_layers)
+        self.layers: CellList = _copies(encoder_layer, TransformerEncoderLayer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
@@ -387,9 +414,12 @@ class TransformerDecoder(Cell):
         Applied after the layers.
     """
 
+    num_layers: int
+    norm: Any
+
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, TransformerDecoderLayer, num_layers)
+        self.layers: CellList = _copies(decoder_layer, TransformerDecoderLayer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def construct(
@@ -420,6 +450,12 @@ class Transformer(Cell):
     dtype : dtype
         The dtype of the Parameters.
     """
+
+    encoder: Any
+    decoder: Any
+    d_model: int
+    nhead: int
+    batch_first: bool
 
     def __init__(
         self,

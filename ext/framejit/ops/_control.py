@@ -96,7 +96,7 @@ class HookBackward(Primitive):
 
     def __init__(self, hook_fn: Any, cell_id: str = "") -> None:
         super().__init__()
-        self.hook_fn = _function("HookBackward", "hook_fn", hook_fn)
+        self.hook_fn: Any = _function("HookBackward", "hook_fn", hook_fn)
 
     def __call__(self, *args: Any) -> Any:
         if is_kept():
@@ -117,7 +117,7 @@ class InsertGradientOf(Primitive):
 
     def __init__(self, f: Any) -> None:
         super().__init__()
-        self.f = _function("InsertGradientOf", "f", f)
+        self.f: Any = _function("InsertGradientOf", "f", f)
 
     def __call__(self, x: Any) -> Any:
         if is_kept():
@@ -141,6 +141,9 @@ class HyperMap:
     reverse : bool
         From the last item to the first.
     """
+
+    ops: Any
+    reverse: bool
 
     def __init__(self, ops: Any = None, reverse: bool = False) -> None:
         self.ops, self.reverse = ops, reverse

@@ -41,9 +41,9 @@ class Primitive:
         unknown = [name for name in given if name not in self._parameters]
         if unknown:
             raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}")
-        self.name = type(self).__name__
+        self.name: str = type(self).__name__
         self._options = {**self._parameters, **given}
-        self.function = type(self)._function  # an attribute of the object: capture reads it as such
+        self.function: Any = type(self)._function  # an attribute of the object: capture reads it as such
 
     def __call__(self, *args: Any) -> Any:
         return self.function(*args, **self._options)

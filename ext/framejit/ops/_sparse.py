@@ -107,6 +107,8 @@ class COOTensor(_Sparse):
     [[0.0, 5.0], [7.0, 0.0]]
     """
 
+    indices: Any
+
     def __init__(self, indices: Any = None, values: Any = None, shape: Any = None, coo_tensor: Any = None) -> None:
         if coo_tensor is not None:
             if not isinstance(coo_tensor, COOTensor):
@@ -223,6 +225,9 @@ class CSRTensor(_Sparse):
     >>> x.mm(fj.Tensor([[1.0], [2.0]])).tolist()
     [[10.0], [7.0]]
     """
+
+    indptr: Any
+    indices: Any
 
     def __init__(
         self, indptr: Any = None, indices: Any = None, values: Any = None, shape: Any = None, csr_tensor: Any = None

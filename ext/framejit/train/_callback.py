@@ -228,6 +228,13 @@ class CheckpointConfig:
         The format of the files.
     """
 
+    steps: int
+    seconds: int
+    keep: int
+    minutes: int
+    network: Any | None
+    format: str
+
     def __init__(
         self,
         save_checkpoint_steps: int = 1,
@@ -288,6 +295,9 @@ class ModelCheckpoint(Callback):
         When to save, and how many files to keep.
     """
 
+    prefix: str
+    directory: Path
+
     def __init__(self, prefix: str = "CKP", directory: Any = None, config: CheckpointConfig | None = None) -> None:
         if not isinstance(prefix, str) or "/" in prefix:
             raise ValueError(f"For 'ModelCheckpoint', the 'prefix' must be a str without '/', but got {prefix!r}.")
@@ -296,7 +306,7 @@ class ModelCheckpoint(Callback):
                 f"For 'ModelCheckpoint', the 'config' must be a CheckpointConfig, but got {type(config).__name__}."
             )
         self.prefix, self.directory = prefix, Path(directory or ".")
-        self.config = config or CheckpointConfig()
+        self.config: CheckpointConfig = config or CheckpointConfig()
         self.files: list[Path] = []
         self._saved, self._since, self._kept_since = 0, time.monotonic(), time.monotonic()
 

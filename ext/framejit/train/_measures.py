@@ -79,6 +79,9 @@ class ROC(_OfLast):
         The label that is positive, else 1.
     """
 
+    class_num: int | None
+    pos_label: int | None
+
     def __init__(self, class_num: int | None = None, pos_label: int | None = None) -> None:
         for name, value in (("class_num", class_num), ("pos_label", pos_label)):
             if value is not None:
@@ -185,6 +188,9 @@ class BleuScore(Metric):
         One is added to the numbers of runs.
     """
 
+    n_gram: int
+    smooth: bool
+
     def __init__(self, n_gram: int = 4, smooth: bool = False) -> None:
         super().__init__()
         _of_type(self, int, n_gram=n_gram)
@@ -245,6 +251,10 @@ class CosineSimilarity(_OfLast):
     zero_diagonal : bool
         The products of rows with themselves count as 0.
     """
+
+    similarity: str
+    reduction: str
+    zero_diagonal: bool
 
     def __init__(self, similarity: str = "cosine", reduction: str = "none", zero_diagonal: bool = True) -> None:
         _one_of(self, ("dot", "cosine"), similarity=similarity)
@@ -340,6 +350,11 @@ class ConfusionMatrixMetric(Metric):
     decrease : {'none', 'mean', 'sum', 'mean_batch', 'sum_batch', 'mean_channel', 'sum_channel'}
         How they are brought together: over classes and then samples, or along one of the two.
     """
+
+    skip_channel: bool
+    metric_name: str
+    calculation_method: bool
+    decrease: str
 
     def __init__(
         self,
@@ -519,6 +534,9 @@ class HausdorffDistance(_Surfaces):
         Accepted and ignored: elements around the two do not count.
     """
 
+    percentile: float | None
+    directed: bool
+
     def __init__(
         self,
         distance_metric: str = "euclidean",
@@ -614,6 +632,11 @@ class OcclusionSensitivity(_OfLast):
     b_box : list of int, optional
         First and last middle along each axis.
     """
+
+    pad_val: float
+    margin: int
+    n_batch: int
+    b_box: list[int] | None
 
     def __init__(
         self, pad_val: float = 0.0, margin: int = 2, n_batch: int = 128, b_box: list[int] | None = None

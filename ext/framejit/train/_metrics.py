@@ -143,7 +143,7 @@ class Accuracy(Metric):
     """
 
     def __init__(self, eval_type: str = "classification") -> None:
-        self.eval_type = _check_eval_type(eval_type)
+        self.eval_type: str = _check_eval_type(eval_type)
         self.clear()
 
     def clear(self) -> None:
@@ -171,7 +171,7 @@ class _ByClass(Metric):
     """What is counted for each class: `update` with predictions of shape (N, C), and labels of shape (N,), or (N, C) of zeros and ones."""
 
     def __init__(self, eval_type: str = "classification") -> None:
-        self.eval_type = _check_eval_type(eval_type)
+        self.eval_type: str = _check_eval_type(eval_type)
         self.clear()
 
     def clear(self) -> None:
@@ -410,6 +410,9 @@ class ConfusionMatrix(Metric):
     threshold : float
         Of predictions with the shape of the labels, those above it are class 1.
     """
+
+    num_classes: int
+    threshold: float
 
     def __init__(self, num_classes: int, normalize: str = "no_norm", threshold: float = 0.5) -> None:
         if normalize not in ("no_norm", "target", "prediction", "all"):

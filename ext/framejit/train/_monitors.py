@@ -29,6 +29,13 @@ _EVENTS = tuple(
 class _Monitor(Callback):
     """Watches the loss, or a result of an evaluation, after each epoch."""
 
+    monitor: str
+    min_delta: float
+    patience: int
+    verbose: bool
+    best: float
+    wait: int
+
     def __init__(self, monitor: str, min_delta: float, patience: int, mode: str, verbose: bool, **counts: Any) -> None:
         name = type(self).__name__
         for what, value, kinds in (
@@ -96,6 +103,10 @@ class EarlyStopping(_Monitor):
         Whether the Parameters of the best epoch come back.
     """
 
+    baseline: float | int | None
+    restore_best_weights: bool
+    stopped_epoch: Any
+
     def __init__(
         self,
         monitor: str = "eval_loss",
@@ -132,7 +143,7 @@ class EarlyStopping(_Monitor):
         if better:
             self.best = value
             if self.baseline is None or self._better(value, self.baseline):
-                self.wait = 0
+                self.wait: int = 0
         if self.wait < self.patience or not self.wait:
             return
         self.stopped_epoch = state.cur_epoch_num
@@ -160,6 +171,12 @@ class ReduceLROnPlateau(_Monitor):
     min_lr : float
         The least rate.
     """
+
+    factor: float
+    cooldown: int
+    min_lr: float | int
+    wait: int
+    best: float
 
     def __init__(
         self,
@@ -313,8 +330,8 @@ class BackupAndRestore(Callback):
             raise TypeError(
                 f"For 'BackupAndRestore', the 'delete_checkpoint' must be bool, but got {type(delete_checkpoint).__name__}."
             )
-        self.file = Path(backup_dir) / "backup.ckpt"
-        self.every = 1 if save_freq == "epoch" else save_freq
+        self.file: Path = Path(backup_dir) / "backup.ckpt"
+        self.every: int = 1 if save_freq == "epoch" else save_freq
         self.delete_checkpoint = delete_checkpoint
 
     def on_train_begin(self, run_context: RunContext) -> None:

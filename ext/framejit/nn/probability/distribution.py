@@ -42,6 +42,10 @@ class Bernoulli(Cell):
     [0.25, 0.75, 0.25]
     """
 
+    name: str
+    dtype: Any
+    seed: int | None
+
     def __init__(self, probs: Any = None, seed: Any = None, dtype: Any = "int32", name: str = "Bernoulli") -> None:
         super().__init__()
         known = _dtypes.ALL.get(dtype, dtype) if isinstance(dtype, str) else dtype
