@@ -180,15 +180,18 @@ def _is_literal(node: ast.expr) -> bool:
 
 def _parameters(function: Any) -> str:
     """The parameters of a function, or of the making of a class, without their types."""
-    parts, marked = [], False
+    parts, marked, by_position = [], False, False
     for parameter in inspect.signature(function).parameters.values():
+        if by_position and parameter.kind is not parameter.POSITIONAL_ONLY:
+            parts.append("/")
+        by_position = parameter.kind is parameter.POSITIONAL_ONLY
         stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         if parameter.kind is parameter.KEYWORD_ONLY and not marked:
             parts.append("*")
         marked = marked or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
         default = "" if parameter.default is parameter.empty else " = ..."
         parts.append(f"{stars}{parameter.name}: Any{default}")
-    return ", ".join(parts)
+    return ", ".join([*parts, "/"] if by_position else parts)
 
 
 def core_stub(text: str) -> str:

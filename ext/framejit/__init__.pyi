@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from framejit import array_api as array_api
 from framejit import common as common
@@ -39,9 +39,7 @@ from framejit._api._stats import stats as stats
 from framejit._api._threads import get_num_threads as get_num_threads
 from framejit._api._threads import set_num_threads as set_num_threads
 from framejit._autodiff._grad import get_grad as get_grad
-from framejit._autodiff._grad import grad as grad
 from framejit._autodiff._grad import jvp as jvp
-from framejit._autodiff._grad import value_and_grad as value_and_grad
 from framejit._autodiff._grad import vjp as vjp
 from framejit._core import Tensor as Tensor
 from framejit._files._checkpoint import load_checkpoint as load_checkpoint
@@ -108,6 +106,9 @@ __all__: list[str]
 _P = ParamSpec("_P")
 _R = TypeVar("_R", covariant=True)
 _C = TypeVar("_C")
+_Q = ParamSpec("_Q")
+_S = TypeVar("_S")
+_T = TypeVar("_T")
 
 class _Marked(Generic[_P, _R]):
     __name__: str
@@ -117,6 +118,8 @@ class _Marked(Generic[_P, _R]):
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> _Marked[_P, _R]: ...
     @overload
+    def __get__(self: _Marked[Concatenate[_S, _Q], _T], instance: _S, owner: type | None = None) -> _Marked[_Q, _T]: ...
+    @overload  # of a static method, whose first parameter is no instance
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., _R]: ...
     def cache_entries(self) -> list[dict[str, Any]]: ...
     def cache_clear(self) -> None: ...
@@ -145,6 +148,28 @@ def jit(
 ) -> _Decorator: ...
 @overload
 def jit(
+    function: staticmethod[_P, _R],
+    *,
+    capture_mode: Literal["ast", "bytecode"] = "ast",
+    jit_level: Literal["O0", "O1"] = "O0",
+    dynamic: bool = False,
+    fullgraph: bool = False,
+    backend: Literal["", "ms_backend", "GE"] = "",
+    **options: Any,
+) -> staticmethod[_P, _R]: ...
+@overload
+def jit(
+    function: classmethod[_C, _P, _R],
+    *,
+    capture_mode: Literal["ast", "bytecode"] = "ast",
+    jit_level: Literal["O0", "O1"] = "O0",
+    dynamic: bool = False,
+    fullgraph: bool = False,
+    backend: Literal["", "ms_backend", "GE"] = "",
+    **options: Any,
+) -> classmethod[_C, _P, _R]: ...
+@overload
+def jit(
     function: Callable[_P, _R],
     *,
     capture_mode: Literal["ast", "bytecode"] = "ast",
@@ -156,6 +181,32 @@ def jit(
 ) -> _Marked[_P, _R]: ...
 
 ms_function = jit
+
+@overload
+def grad(
+    fn: Callable[_P, Any],
+    grad_position: int | tuple[int, ...] | None = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+    return_ids: bool = False,
+    sens_param: Literal[False] = False,
+) -> Callable[_P, Any]: ...
+@overload
+def grad(
+    fn: Callable[..., Any],
+    grad_position: int | tuple[int, ...] | None = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+    return_ids: bool = False,
+    sens_param: bool = False,
+) -> Callable[..., Any]: ...
+def value_and_grad(
+    fn: Callable[_P, Any],
+    grad_position: int | tuple[int, ...] | None = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+    return_ids: bool = False,
+) -> Callable[_P, tuple[Any, Any]]: ...
 
 bool_: DType
 int8: DType

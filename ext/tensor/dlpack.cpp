@@ -1,5 +1,5 @@
-// Capsules of DLPack: the dtype in them, which NumPy does not know for bfloat16. NumPy makes and reads capsules of uint16;
-// framejit/_tensors/_dlpack.py changes the dtype of a capsule between NumPy and the other library.
+// Capsules of DLPack: the dtype in them, which NumPy does not know for bfloat16. NumPy makes and reads capsules of
+// uint16; framejit/_tensors/_dlpack.py changes the dtype of a capsule between NumPy and the other library.
 #include <Python.h>
 
 #include <cstdint>

@@ -257,9 +257,10 @@ PyMethodDef methods[] = {
      nullptr},
     {"__array_namespace__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_namespace)),
      METH_VARARGS | METH_KEYWORDS,
-     "__array_namespace__(*, api_version=None)\n--\n\nThe namespace of the array API standard: framejit.array_api."},
+     "__array_namespace__($self, *, api_version=None)\n--\n\nThe namespace of the array API standard: "
+     "framejit.array_api."},
     {"to_device", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_device)), METH_VARARGS | METH_KEYWORDS,
-     "to_device(device, /, *, stream=None)\n--\n\nThe Tensor itself: 'CPU' is the only device."},
+     "to_device($self, device, /, *, stream=None)\n--\n\nThe Tensor itself: 'CPU' is the only device."},
     {"__complex__", to_complex, METH_NOARGS, nullptr},
     {"__reduce__", reduce_for_pickle, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from framejit._api._platform import core
 
@@ -117,28 +117,53 @@ class Config:
     >>> fj.config.recompile_limit = 8
     """
 
-    __slots__ = ("_hooks", "_values")
+    if TYPE_CHECKING:  # the settings, for type checkers: as FIELDS has them
+        _hooks: dict[str, Callable[[Any], None]]
+        _values: dict[str, int | bool | str]
+        recompile_limit: int
+        num_threads: int
+        cpu: str
+        strict: bool
+        code_bytes_limit: int
+        instruction_limit: int
+        capture_time_limit: int
+        profitability: Literal["measure", "estimate", "off"]
+        passes: str
+        perf: Literal["", "map", "jitdump"]
+        trace: str
+        repro_dir: str
+        stress: str
+        logs: str
+        stats_file: str
+
+        @property
+        def mark(self) -> str: ...
+        @property
+        def disable(self) -> bool: ...
 
     def __init__(self) -> None:
         object.__setattr__(self, "_values", {field.name: field.default for field in FIELDS})
         object.__setattr__(self, "_hooks", {})
 
-    def __getattr__(self, name: str) -> Any:
-        field = _BY_NAME.get(name)
-        if field is None:
-            raise AttributeError(f"framejit.config has no setting {name!r}; there are: {', '.join(_BY_NAME)}")
-        if field.in_core and core is not None:
-            return core.config_get(name)
-        return self._values[name]
+    if not TYPE_CHECKING:  # other names are errors to them
+        __slots__ = ("_hooks", "_values")
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        field = _BY_NAME.get(name)
-        if field is None:
-            raise AttributeError(f"framejit.config has no setting {name!r}; there are: {', '.join(_BY_NAME)}")
-        if field.at_import:
-            raise AttributeError(f"config.{name} is read from {field.variable} when framejit is imported")
-        _check(field, value)
-        self._set(field, type(field.default)(value))
+        def __getattr__(self, name: str) -> Any:
+            field = _BY_NAME.get(name)
+            if field is None:
+                raise AttributeError(f"framejit.config has no setting {name!r}; there are: {', '.join(_BY_NAME)}")
+            if field.in_core and core is not None:
+                return core.config_get(name)
+            return self._values[name]
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            field = _BY_NAME.get(name)
+            if field is None:
+                raise AttributeError(f"framejit.config has no setting {name!r}; there are: {', '.join(_BY_NAME)}")
+            if field.at_import:
+                raise AttributeError(f"config.{name} is read from {field.variable} when framejit is imported")
+            _check(field, value)
+            self._set(field, type(field.default)(value))
 
     def _set(self, field: Field, value: Any) -> None:
         hook: Callable[[Any], None] | None = self._hooks.get(field.name)
@@ -162,7 +187,7 @@ class Config:
         return "\n".join(f"{name} = {value!r}" for name, value in self)
 
 
-config = Config()
+config: Config = Config()
 
 
 def set_from_text(name: str, text: str) -> None:

@@ -45,10 +45,12 @@ class ArraySpec:
     __slots__ = ("dtype", "shape")
 
     def __init__(self, dtype: Any, shape: Iterable[int | None]) -> None:
-        self.dtype = numpy_dtype(dtype)
+        self.dtype: np.dtype[Any] = numpy_dtype(dtype)
         if isinstance(shape, (int, str)):
             raise TypeError(f"For 'ArraySpec', the 'shape' must be a tuple of int or None, but got {shape!r}.")
-        self.shape = tuple(None if length is None else operator.index(length) for length in shape)
+        self.shape: tuple[int | None, ...] = tuple(
+            None if length is None else operator.index(length) for length in shape
+        )
         if any(length is not None and length < 0 for length in self.shape):
             raise ValueError(f"For 'ArraySpec', the 'shape' must have no negative length, but got {self.shape!r}.")
 

@@ -134,6 +134,12 @@ class Symbol:
     {'max': 16, 'divisor': 4}
     """
 
+    max: int
+    min: int
+    divisor: int
+    remainder: int
+    unique: bool
+
     def __init__(self, max: int = 0, min: int = 1, divisor: int = 1, remainder: int = 0, unique: bool = False) -> None:
         for name, value in (("max", max), ("min", min), ("divisor", divisor), ("remainder", remainder)):
             if not isinstance(value, int) or isinstance(value, bool):

@@ -234,7 +234,7 @@ class finfo:
         Of real numbers.
     """
 
-    def __init__(self, type: Any, /):
+    def __init__(self, type: Any, /) -> None:
         limits = np.finfo(taken(type.dtype if isinstance(type, Tensor) else type))
         self.bits = limits.bits
         self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
@@ -253,7 +253,7 @@ class iinfo:
         The dtype itself.
     """
 
-    def __init__(self, type: Any, /):
+    def __init__(self, type: Any, /) -> None:
         limits = np.iinfo(taken(type.dtype if isinstance(type, Tensor) else type))
         self.bits, self.max, self.min, self.dtype = limits.bits, int(limits.max), int(limits.min), made(limits.dtype)
 
