@@ -12,7 +12,7 @@ namespace framejit::ext::tensor {
 
 namespace {
 
-// The part of DLPack's binary interface (dlpack.h, versions 0 and 1) up to the dtype.
+// The part of DLPack's binary interface (versions 0 and 1) up to the dtype.
 struct DataType {
   uint8_t code, bits;
   uint16_t lanes;

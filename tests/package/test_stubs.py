@@ -58,7 +58,7 @@ def test_generated(stub):
         "framejit." + stub.removesuffix(".pyi").removesuffix("/__init__").replace("/", ".")
     )
     shown = set(names(stub))
-    public = getattr(module, "__all__", None) or [
+    public = [name for name in getattr(module, "__all__", ()) if not name.startswith("_")] or [
         name
         for name, value in vars(module).items()
         if not name.startswith("_") and callable(value) and value is not Any

@@ -43,7 +43,7 @@ class Versioned(ctypes.Structure):
 
 
 def in_capsule(capsule):
-    """What is in a capsule, read as dlpack.h lays it out."""
+    """What is in a capsule, read as DLPack lays it out."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     versioned = "dltensor_versioned" in repr(capsule)
