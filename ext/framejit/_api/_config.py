@@ -135,6 +135,7 @@ class Config:
         stress: str
         logs: str
         stats_file: str
+        progress: bool
 
         @property
         def mark(self) -> str: ...
