@@ -1,7 +1,8 @@
 // The functions that framejit._autodiff._primitives gives to _core.set_tape_functions. Called, they keep a tape;
 // captured, they are these:
 //
-//     begin()                  where the function that is differentiated begins: a Tuple of the number of nodes so far
+//     begin(), begin(True)     where the function that is differentiated begins: a Tuple of the number of nodes so far.
+//                              True: whole numbers vary in arrays too, not in Tensors alone
 //     is_kept()                has any begun?
 //     close(tape)              nothing
 //     watch(tape, x)           x under a value of its own, so that no other use of the same array counts
@@ -56,10 +57,11 @@ class GradientFrontend final : public FunctionFrontend {
                         std::span<const Keyword> keywords) override {
     static constexpr std::size_t kArguments[] = {0, 0, 1, 2, 4, 3, 1, 1};
     const TapeFunction function = *tape_function(callable);
-    if (!keywords.empty() || args.size() != kArguments[static_cast<std::size_t>(function)])
+    const bool of_all = function == TapeFunction::Begin && args.size() == 1 && args[0]->is_constant();
+    if (!keywords.empty() || (!of_all && args.size() != kArguments[static_cast<std::size_t>(function)]))
       return break_at(BreakId::UnsupportedArgument, "arguments of a function of tapes");
     switch (function) {
-      case TapeFunction::Begin: return begin(session);
+      case TapeFunction::Begin: return begin(session, of_all && args[0]->object.get() == Py_True);
       case TapeFunction::IsKept: return session.values().constant(session.tapes().any() ? Py_True : Py_False);
       case TapeFunction::Close: return session.values().constant(Py_None);
       case TapeFunction::Watch: return watch(session, args[0], args[1]);
@@ -73,9 +75,10 @@ class GradientFrontend final : public FunctionFrontend {
   }
 
  private:
-  static Captured<Value*> begin(Session& session) {
+  static Captured<Value*> begin(Session& session, bool of_all) {
     const auto nodes = static_cast<int64_t>(session.graph().body().nodes.size());
     Value* tape = session.values().tuple({session.values().integer(nodes)});
+    if (of_all) tape->items.push_back(session.values().constant(Py_True));
     tape->transient = true;
     session.tapes().add();
     return tape;
@@ -86,6 +89,8 @@ class GradientFrontend final : public FunctionFrontend {
       return break_at(BreakId::UnsupportedArgument, "a tape that runs already");
     return static_cast<std::size_t>(PyLong_AsLongLong(tape->items[0]->object.get()));
   }
+
+  static bool is_of_all(const Value& tape) { return tape.items.size() == 2; }
 
   /// A float as a value of the graph.
   static Captured<Value*> as_array(Session& session, Value* x) {
@@ -102,7 +107,8 @@ class GradientFrontend final : public FunctionFrontend {
     FRAMEJIT_REQUIRE(first_node(tape));
     FRAMEJIT_TRY(array, as_array(session, x));
     const graph::Type type = session.graph().type(array->id());
-    if (!is_inexact(type.dtype)) return break_at(BreakId::UnsupportedArgument, "a gradient with respect to integers");
+    if (!is_inexact(type.dtype) && array->wrap() != Wrap::Tensor && !is_of_all(*tape))
+      return break_at(BreakId::UnsupportedArgument, "a gradient with respect to integers");
     const ValueId id = type.rank() == 0 ? session.builder().copy(array->id(), 'C')
                                         : session.builder().view(array->id(), type.shape, type.strides, 0);
     Value* watched = session.values().array(id, array->wrap());
@@ -146,10 +152,13 @@ class GradientFrontend final : public FunctionFrontend {
     if (outputs->kind != ValueKind::Tuple || seeds->kind != ValueKind::Tuple || inputs->kind != ValueKind::Tuple ||
         outputs->items.size() != seeds->items.size())
       return break_at(BreakId::UnsupportedArgument, "outputs and seeds of a gradient");
+    // Whole numbers vary in Tensors, as MindSpore has it, and not in arrays.
+    request.integers = is_of_all(*tape) || std::any_of(inputs->items.begin(), inputs->items.end(), [](const Value* x) {
+                         return x->is_array() && x->wrap() == Wrap::Tensor;
+                       });
     for (std::size_t i = 0; i < outputs->items.size(); ++i) {
       const Value* output = outputs->items[i];
-      if (!output->is_array() || !is_inexact(session.graph().type(output->id()).dtype))
-        continue;  // whole numbers do not vary
+      if (!output->is_array() || !(request.integers || is_inexact(session.graph().type(output->id()).dtype))) continue;
       FRAMEJIT_TRY(seed, seed_of(session, output->id(), seeds->items[i]));
       request.outputs.push_back(output->id());
       request.seeds.push_back(seed);

@@ -99,6 +99,8 @@ class Expression {
   const std::vector<Wrap>& wraps_;
 };
 
+bool is_inexact(DType dtype) { return graph::is_float(dtype) || graph::is_complex(dtype); }
+
 std::string name_of(PyObject* callable) {
   Ref<> name = attribute(callable, "__name__");
   const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -154,6 +156,9 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Li
         Ref<>::steal(PyObject_CallMethod(rules(), part ? "gradient_of_part" : "gradient", "OnOO", call.callable.get(),
                                          static_cast<Py_ssize_t>(i), call.args.get(), call.keywords.get()));
     PyErr_Clear();
+    if (expression.get() == Py_NotImplemented &&
+        !(is_inexact(session.graph().type(inputs[i]).dtype) && is_inexact(session.graph().type(at.call).dtype)))
+      continue;  // places, counts and masks: nothing comes from or to them
     if (!expression || expression.get() == Py_NotImplemented) return none(name_of(call.callable.get()));
     if (expression.get() == Py_None) continue;
     Captured<Value*> value = Expression(session, at, *wraps).evaluate(expression.get());

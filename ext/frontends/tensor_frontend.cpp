@@ -252,6 +252,13 @@ class TensorFrontend final : public capture::Frontend {
     return ext::frontends::cast(session, id, dtype);
   }
 
+  /// A number that is not negative: integers to any other power may raise, and a kernel cannot.
+  static bool is_count(const Value& value) {
+    if (!value.is_constant() || !PyLong_Check(value.object.get())) return false;
+    int overflow = 0;
+    return PyLong_AsLongLongAndOverflow(value.object.get(), &overflow) >= 0 && overflow == 0;
+  }
+
   Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
     std::optional<Promoted> a = promoted_operand(session, *left), b = promoted_operand(session, *right);
     if (!a || !b) return break_at(BreakId::UnsupportedArgument, "a Tensor with an operand that is no Tensor or number");
@@ -261,6 +268,7 @@ class TensorFrontend final : public capture::Frontend {
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
     const DType dtype = tensor::compute_dtype(op, *promoted);
     std::optional<Op> node = tensor::graph_operator(op, dtype);
+    if (!node && op == Op::Power && (graph::is_unsigned_int(dtype) || is_count(*right))) node = op;
     if (!node)
       return break_at(BreakId::WouldRaise,
                       std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));

@@ -15,6 +15,10 @@
 // that of w times the conjugate of f'(z). Rules are written for reals, linear in g, so a conjugate before and behind
 // makes them this.
 //
+// With GradientRequest::integers whole numbers have cotangents too, in their own dtype, as MindSpore has them: a cast
+// to integers is followed like any other, and what comes to an operand is cast to the operand's dtype. Truth values vary
+// with truth values only.
+//
 // Relies on: program order is memory order; two params do not overlap where one is written.
 #include "graph/passes/grad.h"
 
@@ -32,6 +36,33 @@ namespace framejit::graph {
 namespace {
 
 bool is_inexact(DType dtype) { return is_float(dtype) || is_complex(dtype); }
+
+/// The row's formula is computed in whole numbers. Others divide, or take logarithms: these are computed in float64.
+bool is_exact_in(Op op, DType dtype) {
+  switch (op) {
+    case Op::Cast:
+    case Op::Copy:
+    case Op::Full:
+    case Op::Where:
+    case Op::Compress:
+    case Op::Expand:
+    case Op::ReduceSum:
+    case Op::LibraryCall: return true;
+    case Op::Add:
+    case Op::Subtract:
+    case Op::Multiply:
+    case Op::Negative:
+    case Op::Square:
+    case Op::Absolute:
+    case Op::Minimum:
+    case Op::Maximum:
+    case Op::Fmin:
+    case Op::Fmax:
+    case Op::Clip:
+    case Op::MatMul: return dtype != DType::Bool;
+    default: return false;
+  }
+}
 
 /// Branches whose sides can be computed again, and nothing else. What they write is of integers, such as the state of
 /// a generator of random numbers, and not used in parts.
@@ -106,8 +137,10 @@ class Reverse {
  private:
   // ---- what depends on `wrt`
 
+  bool can_vary(DType dtype) const { return request_.integers || is_inexact(dtype); }
+
   bool varies(ValueId v) const {
-    return is_inexact(graph_.type(v).dtype) && varying_.count(index(cotangents_.base(v))) != 0;
+    return can_vary(graph_.type(v).dtype) && varying_.count(index(cotangents_.base(v))) != 0;
   }
 
   void look_forward() {
@@ -120,7 +153,7 @@ class Reverse {
       if (n.op == Op::Write) {
         const ValueId target = cotangents_.base(n.inputs[0]);
         writes_[index(graph_.root(v))].push_back(at);
-        if (varies(n.inputs[1]) && is_inexact(n.type.dtype) && stops_.count(target) == 0)
+        if (varies(n.inputs[1]) && can_vary(n.type.dtype) && stops_.count(target) == 0)
           varying_.insert(index(target));
         active_[index(v)] = varies(target);
         continue;
@@ -128,7 +161,7 @@ class Reverse {
       if (n.op == Op::Expect || n.op == Op::Measure) continue;
       if (n.op == Op::Output && graph_.node(n.inputs[0]).op == Op::If) {
         outputs_[index(n.inputs[0])].push_back(v);
-        if (active_[index(n.inputs[0])] && is_inexact(n.type.dtype)) varying_.insert(index(v));
+        if (active_[index(n.inputs[0])] && can_vary(n.type.dtype)) varying_.insert(index(v));
         continue;
       }
       if (is_control(n.op)) {
@@ -138,8 +171,11 @@ class Reverse {
         if (active_[index(v)] && !is_branch_alone(graph_, v, used, written)) flow_ = v;
         continue;
       }
-      if (n.op == Op::View || cotangents_.is_apart(v) || !is_inexact(n.type.dtype)) continue;
-      if (std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId x) { return varies(x); })) continue;
+      if (n.op == Op::View || cotangents_.is_apart(v) || !can_vary(n.type.dtype)) continue;
+      if (std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId x) {
+            return varies(x) && (n.type.dtype != DType::Bool || graph_.type(x).dtype == DType::Bool);
+          }))
+        continue;
       if (gradient_row(n.op).rule == nullptr) continue;
       varying_.insert(index(v));
       active_[index(v)] = true;
@@ -208,15 +244,18 @@ class Reverse {
     const std::vector<ValueId> inputs = graph_.node(v).inputs;
     std::vector<bool> needed;
     for (ValueId x : inputs) needed.push_back(varies(x));
-    const bool turned = is_complex(graph_.type(v).dtype) && !knows_complex(op);
+    const DType dtype = graph_.type(v).dtype;
+    const bool turned = is_complex(dtype) && !knows_complex(op);
+    const bool in_floats = !is_inexact(dtype) && !is_exact_in(op, dtype);
+    const auto as_computed = [&](E x) { return in_floats ? math_.cast(x, DType::F64) : x; };
     const Backward node{math_,
                         op,
                         inputs,
                         needed,
                         v,
-                        turned ? math_.conjugate(math_.of(g)) : math_.of(g),
-                        [&](std::size_t i) { return operand_at(inputs[i], at); },
-                        [&] { return operand_at(v, at + 1); },
+                        turned ? math_.conjugate(math_.of(g)) : as_computed(math_.of(g)),
+                        [&](std::size_t i) { return as_computed(operand_at(inputs[i], at)); },
+                        [&] { return as_computed(operand_at(v, at + 1)); },
                         request_.library};
     BackwardResult rule = gradient_row(op).rule(node);
     if (!rule) return std::move(rule.error());
@@ -289,6 +328,7 @@ class Reverse {
       GradientRequest request;
       request.wrt = wrt;
       request.library = request_.library;
+      request.integers = request_.integers;
       Names inside = names;
       for (ValueId root : written_roots(graph_, v)) inside[root] = builder_.copy(in(names, root), 'K');
       repeat(*graph_.node(v).blocks[k], inside, request.stops);

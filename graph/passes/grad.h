@@ -44,6 +44,7 @@ struct GradientRequest {
   std::vector<ValueId> stops;  // values that count as constants
   LibraryGradients library;
   bool o1 = false;  // operators may be joined that sum in another order
+  bool integers = false;  // integers and bools vary too: what reaches them is cast to their dtype
 };
 
 struct Gradients {

@@ -288,7 +288,9 @@ BackwardResult sign_rule(const Backward& at) {
 FRAMEJIT_RULE(Sign, sign_rule)
 
 BackwardResult where_rule(const Backward& at) {
-  return elementwise(at, [&](std::size_t i) { return i == 1 ? only(at.x(0), at.g) : unless(at.x(0), at.g); });
+  return elementwise(at, [&](std::size_t i) {
+    return i == 0 ? kNothing : i == 1 ? only(at.x(0), at.g) : unless(at.x(0), at.g);
+  });
 }
 FRAMEJIT_RULE(Where, where_rule)
 
@@ -354,7 +356,7 @@ FRAMEJIT_RULE(ReduceSum, sum_rule)
 /// Equal parts to all elements that are the extreme one.
 BackwardResult extreme_rule(const Backward& at) {
   Math& m = at.math;
-  const DType dtype = at.input_type(0).dtype;
+  const DType dtype = m.type(at.g).dtype;
   const std::vector<int64_t> axes = m.graph().node(at.node).axes();
   const E hit = m.cast(f(Op::Equal, at.x(0), kept(at, at.y())), dtype);
   return std::vector{(hit * (kept(at, at.g) / m.sum(hit, axes, true))).id};

@@ -389,5 +389,5 @@ def test_what_has_no_gradient_is_named():
     for f in (fj.grad(lambda x: x.sum()), fj.jit(lambda x: fj.grad(lambda x: x.sum())(x))):
         with pytest.raises(fj.GraphBreakError, match="BFloat16.*float32"):
             f(x)
-    with pytest.raises(fj.GraphBreakError, match="integers .*Int32"):
-        fj.grad(lambda x: x.sum())(Tensor(np.ones(3, np.int32)))
+    with pytest.raises(fj.GraphBreakError, match="integers .*int32"):
+        fj.grad(lambda x: x.sum())(np.ones(3, np.int32))

@@ -203,7 +203,7 @@ def test_arguments():
     x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
     assert fj.grad(f, (1,))(x, y).tolist() == [1, 2]
     assert [g.tolist() for g in fj.grad(f, (0, 1))(x, y)] == [[3, 4], [1, 2]]
-    assert fj.grad(f, (0, 1))(x, 2.0)[1] == ()
+    assert fj.grad(f, (0, 1))(x, 2.0).tolist() == [2, 2]
     with pytest.raises(ValueError, match="None at the same time"):
         fj.grad(f, None)
     with pytest.raises(ValueError, match="must be >= 0"):
@@ -214,6 +214,112 @@ def test_arguments():
         fj.grad(f, [0])
     with pytest.raises(TypeError, match="callable|function"):
         fj.grad(3)
+
+
+def of_squares(x, y):
+    return x**2 + y
+
+
+def of_masks(x, y):
+    return ops.where(x > 1, x * 2, y)
+
+
+def of_parts(x, y):
+    x[0] = y[1]
+    return x.cumsum(0) * y
+
+
+def of_floats(x, y):
+    return (x.int() * 2.5).sum() + ops.sqrt(y.astype(fj.float32))
+
+
+def of_places(x, y):
+    return x.argmax() + y[x.argsort()]
+
+
+INTEGERS = [
+    (lambda x, y: x * y, [4, 5, 6], [1, 2, 3]),
+    (lambda x, y: x - y, [1, 1, 1], [-1, -1, -1]),
+    (lambda x, y: x // y + x % y, [1, 1, 1], [0, 0, 0]),
+    (lambda x, y: x > y, [0, 0, 0], [0, 0, 0]),
+    (lambda x, y: ops.matmul(x.reshape(1, 3), y.reshape(3, 1)), [4, 5, 6], [1, 2, 3]),
+    (lambda x, y: ops.maximum(x, 5 - x) + ops.abs(y) + x.prod(), [17, 8, 7], [1, 1, 1]),
+    (of_squares, [2, 4, 6], [1, 1, 1]),
+    (of_masks, [0, 2, 2], [1, 0, 0]),
+    (of_parts, [0, 11, 6], [5, 22, 10]),
+    (of_floats, [7, 7, 7], [0, 0, 0]),
+    (of_places, [0, 0, 0], [1, 1, 1]),
+]
+
+
+def with_break(f):
+    def broken(x, y):
+        out = f(x, y)
+        str(id(x))
+        return out
+
+    return broken
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("run", ["captured", "jitted", "kept on a tape"])
+@pytest.mark.parametrize("at", range(len(INTEGERS)))
+def test_integers_have_gradients_in_their_dtype(at, run, dtype):
+    f, *expected = INTEGERS[at]
+    gradient = fj.grad(with_break(f) if run == "kept on a tape" else f, (0, 1))
+    if run == "jitted":
+        gradient = fj.jit(gradient.__wrapped__ if hasattr(gradient, "__wrapped__") else lambda x, y: gradient(x, y))
+    for _ in range(2):
+        found = gradient(Tensor([1, 2, 3]).astype(getattr(fj, dtype)), Tensor([4, 5, 6]).astype(getattr(fj, dtype)))
+        assert [str(g.dtype).lower() for g in found] == [dtype, dtype]
+        assert [g.tolist() for g in found] == expected
+
+
+def test_integers_beside_floats_and_truth_values():
+    i, f, b = Tensor([1, 2, 3]), Tensor([1.5, 2.5, -3.5]), Tensor([True, False, True])
+    product = lambda x, y: x * y  # noqa: E731
+    for one in (product, with_break(product)):
+        of_i, of_f = fj.grad(one, (0, 1))(i, f)
+        assert (of_i.dtype, of_i.tolist(), of_f.tolist()) == (fj.int64, [1, 2, -3], [1, 2, 3])
+        of_b, of_f = fj.grad(one, (0, 1))(b, f)
+        assert (of_b.dtype, of_b.tolist(), of_f.tolist()) == (fj.bool_, [True] * 3, [1, 0, 1])
+        small, wide = ops.GradOperation(get_all=True)(one)(i.astype(fj.int8), i.astype(fj.int32))
+        assert (small.dtype, wide.dtype, small.tolist()) == (fj.int8, fj.int32, [1, 2, 3])
+    assert fj.grad(lambda x: (x.int() * 2.0).sum())(f).tolist() == [2, 2, 2]
+    assert fj.grad(lambda x: (x & b).astype(fj.float32))(b).tolist() == [False] * 3
+    assert ops.GradOperation(sens_param=True)(product)(i, i, Tensor([1, 0, 2])).tolist() == [1, 0, 6]
+
+
+def test_what_has_no_gradient_has_no_place_among_them():
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    times = lambda x, n, name=None: x * n  # noqa: E731
+    for mode in (lambda f: f, fj.jit):
+        everything = mode(ops.GradOperation(get_all=True)(times))
+        for args in ((x, 2), (x, 2.0, "a"), (x, 2, None)):
+            (found,) = everything(*args)
+            assert found.tolist() == [2, 2]
+        assert fj.grad(times, (0, 1))(x, 3).tolist() == [3, 3]
+        assert fj.grad(times, 1)(x, 3) == ()
+        assert [g.tolist() for g in everything(x, n=y)] == [[3, 4], [1, 2]]
+    assert fj.grad(lambda: x * 2)() == () and ops.GradOperation()(lambda: x * 2)() == ()
+    assert fj.grad(times)(x=x, n=y).tolist() == [3, 4]
+    with pytest.raises(RuntimeError, match="should not be empty"):
+        fj.grad(times, ())
+    for error in (RuntimeError, IndexError):
+        with pytest.raises(error, match="Position index 5 is exceed input size"):
+            fj.grad(times, 5)(x, y)
+
+
+def test_sens_has_the_dtype_and_shape_of_the_result():
+    x = Tensor([1.0, 2.0])
+    gradient = ops.GradOperation(sens_param=True)(lambda x: x * x)
+    for one in (gradient, fj.jit(lambda *args: gradient(*args))):
+        with pytest.raises(TypeError, match="The dtype should be Float32, but got Int64"):
+            one(x, Tensor([1, 2]))
+        with pytest.raises(ValueError, match=r"The shape should be \(2,\), but got \(1,\)"):
+            one(x, Tensor([1.0]))
+        with pytest.raises(ValueError, match="the sens is not provided"):
+            one()
 
 
 def test_inside_jit_of_each_mode():

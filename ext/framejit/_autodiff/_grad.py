@@ -58,6 +58,13 @@ def _leaves(out: Any) -> list[Any]:
     return [out]
 
 
+def _varies(x: Any) -> bool:
+    """Whether an argument has a gradient: an array, or a tuple or list with one in it."""
+    if isinstance(x, (tuple, list)):
+        return any([_varies(item) for item in x])
+    return isinstance(x, _ARRAYS)
+
+
 def _like(x: Any, gradients: list[Any]) -> Any:
     """Gradients in the structure of an argument; () for what has none. They are taken from the front of the list."""
     if isinstance(x, (tuple, list)):
@@ -75,8 +82,19 @@ def _original(x: Any, watched: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
 def _seeds(leaves: list[Any], sens: Any) -> list[Any]:
     given = _leaves(sens)
     if len(given) != len(leaves):
-        raise ValueError(f"sens has {len(given)} parts, but the function gives {len(leaves)}.")
+        raise SensError(f"sens has {len(given)} parts, but the function gives {len(leaves)}.")
+    for seed, leaf in zip(given, leaves):
+        if isinstance(seed, Tensor) and isinstance(leaf, Tensor) and seed.dtype != leaf.dtype:
+            raise TypeError(f"The dtype should be {leaf.dtype}, but got {seed.dtype}, sens gradient.")
     return given
+
+
+class SensError(ValueError, RuntimeError):
+    """Gradients of results that do not fit these. MindSpore raises one or the other, by its mode."""
+
+
+class PositionError(RuntimeError, IndexError):
+    """A position without an argument. MindSpore raises one or the other, by its mode."""
 
 
 def _make(
@@ -88,28 +106,42 @@ def _make(
     finish: Callable[..., Any],
     one_call: bool = False,
 ) -> Any:
-    """The function that runs `fn`, and calls `finish(out, gradients of inputs, gradients of weights)`. `wanted`: None: all arguments."""
+    """The function that runs `fn`, and calls `finish(out, gradients of inputs, gradients of weights)`. `wanted`: None: all arguments.
+
+    Of the inputs each comes as (position, gradient), without those that have none. Arguments by name follow those by position.
+    """
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         sens = None
         if sens_param:
+            if not args:
+                raise ValueError("Grad with sens, but the sens is not provided.")
             sens = args[-1]
             args = args[:-1]
+        count = len(args)
         inputs = list(args)
-        positions = tuple(range(len(inputs))) if wanted is None else wanted
+        names = list(kwargs)
+        for name in names:
+            inputs.append(kwargs[name])
+        positions = tuple(range(len(inputs))) if wanted is None or not inputs else wanted
         for at in positions:
             if at >= len(inputs):
-                raise RuntimeError(f"Position index {at} is exceed input size.")
+                raise PositionError(f"Position index {at} is exceed input size.")
         numbers = not any([isinstance(leaf, Tensor) for leaf in _leaves(inputs)])
         for at in positions:
             inputs[at] = _numbers(inputs[at], numbers)
         given = [inputs[at] for at in positions]
-        tape = begin_here() if hooked and not one_call else begin()
+        tape = begin(True) if one_call else begin_here() if hooked else begin()
         try:
             watched: list[Any] = []
             for at in positions:
                 inputs[at] = _watched(tape, inputs[at], watched)
-            out = fn(*inputs, **kwargs)
+            if names:
+                for at, name in enumerate(names):
+                    kwargs[name] = inputs[count + at]
+                out = fn(*inputs[:count], **kwargs)
+            else:
+                out = fn(*inputs)
             main = out[0] if has_aux else out
             leaves = _leaves(main)
             seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
@@ -122,7 +154,7 @@ def _make(
             close(tape)
         del tape
         out = _original(out, tuple(watched), tuple([x for x in _leaves(given) if isinstance(x, _ARRAYS)]))
-        of_inputs = tuple([_like(x, gradients) for x in given])
+        of_inputs = tuple([(at, _like(x, gradients)) for at, x in zip(positions, given) if _varies(x)])
         return finish(out, of_inputs, tuple(gradients))
 
     return gradient if one_call or is_compiling() else compiled(gradient, fn)
@@ -153,7 +185,7 @@ def one_call_gradient(function: Callable[..., Any], positions: tuple[int, ...]) 
 
 
 def _of_one_call(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
-    return of_inputs if len(of_inputs) > 1 else of_inputs[0]
+    return tuple([gradient for _, gradient in of_inputs]) if len(of_inputs) > 1 else of_inputs[0][1]
 
 
 set_gradient_of_call(one_call_gradient)
@@ -167,6 +199,8 @@ def _positions(name: str, grad_position: Any, weights: Any) -> tuple[int, ...]:
         raise ValueError("`grad_position` and `weight` can not be None at the same time.")
     if grad_position is None:
         return ()
+    if isinstance(grad_position, tuple) and not grad_position:
+        raise RuntimeError("grad_position should not be empty when grad by position!")
     given = grad_position if isinstance(grad_position, tuple) else (grad_position,)
     for at in given:
         if not isinstance(at, int) or isinstance(at, bool):
@@ -174,7 +208,7 @@ def _positions(name: str, grad_position: Any, weights: Any) -> tuple[int, ...]:
         if at < 0:
             raise ValueError("grad_position must be >= 0.")
     if len(set(given)) != len(given):
-        raise ValueError("There are duplicate positions in grad_position.")
+        raise ValueError("There are duplicate positions in `grad_position`, please check it.")
     return given
 
 
@@ -211,16 +245,16 @@ def _gradient(
     positions, parameters = _positions(name, grad_position, weights), _weights(name, weights)
     if not callable(fn):
         raise TypeError(f"For 'F.{name}', the 'fn' must be a function or a Cell, but got {type(fn).__name__}.")
-    one_input = not isinstance(grad_position, tuple) or len(positions) == 1
     one_weight = isinstance(weights, Tensor)
     with_inputs, with_weights = grad_position is not None, weights is not None
     names = tuple([parameter.name for parameter in parameters])
 
     def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
         if return_ids:
-            of_inputs = tuple([(at, gradient) for at, gradient in zip(positions, of_inputs)])
             of_weights = tuple([(each, gradient) for each, gradient in zip(names, of_weights)])
-        inputs = of_inputs[0] if one_input and with_inputs else of_inputs
+        else:
+            of_inputs = tuple([gradient for _, gradient in of_inputs])
+        inputs = of_inputs[0] if len(of_inputs) == 1 else of_inputs
         weights = of_weights[0] if one_weight else of_weights
         gradients = (inputs, weights) if with_inputs and with_weights else inputs if with_inputs else weights
         if value_too:
@@ -379,9 +413,10 @@ def _all_inputs(fn: Any, weights: Any, sens_param: bool) -> Any:
     parameters, one_weight = _weights("GradOperation", weights), isinstance(weights, Tensor)
 
     def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
+        inputs = tuple([gradient for _, gradient in of_inputs])
         if weights is None:
-            return of_inputs
-        return of_inputs, (of_weights[0] if one_weight else of_weights)
+            return inputs
+        return inputs, (of_weights[0] if one_weight else of_weights)
 
     return _make(fn, None, parameters, False, sens_param, finish)
 
@@ -510,7 +545,8 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     parameters, one_weight = _weights("vjp", weights), isinstance(weights, Tensor)
 
     def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
-        first = of_inputs[0] if len(of_inputs) == 1 else of_inputs
+        inputs = tuple([gradient for _, gradient in of_inputs])
+        first = inputs[0] if len(inputs) == 1 else inputs
         return first if weights is None else (first, of_weights[0] if one_weight else of_weights)
 
     backward = _make(fn, positions, parameters, has_aux, True, finish)

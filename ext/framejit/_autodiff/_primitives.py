@@ -31,8 +31,8 @@ from framejit._autodiff._traced_tensor import tensor_hook
 Tensor = _core.Tensor
 
 
-def begin() -> Any:
-    """A tape: the function that is differentiated begins."""
+def begin(integers: bool = False) -> Any:
+    """A tape: the function that is differentiated begins. Whole numbers vary in Tensors, and with `integers` in arrays too."""
     forced = _core.force_compiled(True)
     _core.force_compiled(forced)
     if forced:  # the gradient of one call, which the tape asked for
@@ -86,9 +86,9 @@ def watch(tape: Any, x: Any) -> Any:
     inner = node_of(x)
     value = plain_value(x)
     kind = np.dtype(_core._dtype(value.dtype) if isinstance(value, Tensor) else value.dtype).kind
-    if kind in "biu":
+    if kind in "biu" and not isinstance(value, Tensor):
         raise GraphBreakError(f"a gradient with respect to integers ({value.dtype}), which do not vary: convert them")
-    if kind not in "fc":
+    if kind not in "fcbiu":
         raise GraphBreakError(f"a gradient with respect to {value.dtype}, which has none: convert it to float32")
     tapes = frozenset([tape]) if inner is None else inner.tapes | {tape}
     node = Node(tapes) if inner is None else Node(tapes, Call(_same, (x,), {}), (copied(value),), (inner,))
@@ -97,6 +97,7 @@ def watch(tape: Any, x: Any) -> Any:
         traced = Traced(value, node)
         tape.first[id(traced)] = node
         return traced
+    tape.integers = True
     new = shared(value)
     tape.tensors[id(new)], tape.first[id(new)] = (new, node), node
     return new
@@ -123,8 +124,9 @@ def _seed(output: Any, seed: Any) -> Any:
     if seed is None:
         return ones(output)
     given, shape = plain_value(seed), np.shape(plain_value(output)) if not isinstance(output, Tensor) else output.shape
-    if np.shape(given) not in ((), shape) and not isinstance(given, Tensor):
-        raise ValueError(f"sens of the shape {np.shape(given)}, but the output has {shape}.")
+    own = given.shape if isinstance(given, Tensor) else np.shape(given)
+    if own not in ((), shape):
+        raise ValueError(f"The shape should be {shape}, but got {own}, sens gradient.")
     return seed
 
 

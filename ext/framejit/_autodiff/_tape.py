@@ -39,6 +39,7 @@ class Tape:
     def __init__(self) -> None:
         self.tensors: dict[int, tuple[Any, Node]] = {}  # the tensors are kept, so that their ids stay theirs
         self.first: dict[int, Node] = {}  # of what may be asked for, by id: its node before it was written
+        self.integers = False  # whether whole numbers vary, as they do in Tensors
 
 
 class _Threads(threading.local):

@@ -392,13 +392,31 @@ def _followed(result: Any, call: Call, nodes: Any, plain: Any, tapes: Any) -> An
                 others = [None if i == at else one for i, one in enumerate(plain)]
                 step = function if len(plain) == 1 else _with_others(function, others, at)
                 return Traced(result, None, x if x._root is None else x._root, (*x._steps, step))
-    if isinstance(result, (np.ndarray, np.inexact)):
-        if result.dtype.kind not in "fc":
+    if isinstance(result, (np.ndarray, np.number, np.bool_)):
+        if not _can_vary(result.dtype.kind, call, plain, nodes, tapes):
             return result
+        if isinstance(result, (np.integer, np.bool_)):  # gradients are of arrays, and of floats
+            result = np.asarray(result)
         return Traced(result, Node(tapes, call, [copied(x) for x in plain], nodes))
-    if isinstance(result, Tensor) and np.dtype(_core._dtype(result.dtype)).kind in "fc":
+    if isinstance(result, Tensor) and _can_vary(_kind(result), call, plain, nodes, tapes):
         note(result, Node(tapes, call, [copied(x) for x in plain], nodes))
     return result
+
+
+def _kind(x: Any) -> str:
+    return str(np.dtype(_core._dtype(x.dtype) if isinstance(x, Tensor) else x.dtype).kind)
+
+
+def _can_vary(kind: str, call: Call, plain: Any, nodes: Any, tapes: Any) -> bool:
+    """Whether a gradient comes to a result: to whole numbers from others and by casts, to truth values from others (graph/passes/grad.cpp)."""
+    if kind in "fc":
+        return True
+    if kind not in "biu" or not any(tape.integers for tape in tapes):
+        return False
+    if kind != "b" and call.function is np.ndarray.astype:
+        return True
+    kinds = "b" if kind == "b" else "biu"
+    return any(node is not None and _kind(x) in kinds for x, node in zip(plain, nodes))
 
 
 def _with_others(function: Any, others: list[Any], at: int) -> Callable[..., Any]:
