@@ -40,6 +40,14 @@ Ref<> guard_list(const Entry& entry) {
   return list;
 }
 
+/// The code of the functions that were captured as part of it.
+Ref<> inlined_code(const Entry& entry) {
+  Ref<> list = Ref<>::steal(PyList_New(0));
+  for (const capture::Guard& g : entry.guards())
+    if (g.kind == capture::GuardKind::Code && (!list || PyList_Append(list.get(), g.object.get()) < 0)) return {};
+  return list;
+}
+
 std::string kind_of(const Entry& entry, int site) {
   if (site < 0) return "function";
   if (!entry.loop()) return "region";
@@ -76,6 +84,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
       .put("exits", exits.get())
       .put("returns", region.returns ? Py_True : Py_False)
       .put("guards", guard_list(entry).get())
+      .put("inlined", inlined_code(entry).get())
       .put("graph", entry.graph_text())
       .put("kernels", kernels.get())
       .put("program", codegen::listing(entry.plan().program()))

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import collections
+from types import CodeType, FunctionType
 from typing import Any
 
 from framejit._api import _jit
+
+_KEY = "__framejit_made__"  # in a function's dict: what it was marked as last
+_callers: collections.deque[Any] = collections.deque(maxlen=256)  # functions that were marked, which may have captured others
+
+
+def _remember(made: Any) -> None:
+    """What is known of a function lives as long as that does, also where `jit` was called for one call."""
+    function = getattr(made, "__wrapped__", None)
+    if isinstance(function, FunctionType):
+        function.__dict__[_KEY] = made
+    _callers.append(made)
+
+
+_jit.on_made.append(_remember)
 
 
 def get_code_extra(function: Any) -> dict[str, Any] | None:
@@ -13,8 +29,9 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     Returns
     -------
     dict
-        ``stat``: ``'GRAPH_CALLABLE'`` or ``'NEVER_COMPILE'``; ``compile_count_``: graphs; ``break_count_``; with graphs also ``code``, a dict with
-        ``call_count_``, ``phase_`` (the graphs as text), ``guard_`` and ``compiled_code_`` (the bytecode that runs in the function's place, or None).
+        ``stat``: ``'GRAPH_CALLABLE'``; ``compile_count_``: graphs, those of other functions that it is part of too; ``break_count_``; ``code``,
+        a dict with ``call_count_``, ``phase_`` (the graphs as text), ``guard_`` and ``compiled_code_`` (the bytecode that runs in the function's
+        place, or None). A function that has no operations on arrays has no graphs: it was looked at, and runs as it is.
 
     Examples
     --------
@@ -28,24 +45,31 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     ('GRAPH_CALLABLE', 0, 1)
     """
     function = getattr(function, "__func__", function)
-    made = function if _jit.is_compiled(function) else _jit.made_of.get(getattr(function, "__code__", None))
+    code = function if isinstance(function, CodeType) else getattr(function, "__code__", None)
+    made = function if _jit.is_compiled(function) else getattr(function, "__dict__", {}).get(_KEY, _jit.made_of.get(code))
     report = made._report() if hasattr(made, "_report") else None
-    if report is None or not (report["entries"] or report["breaks"]):
+    if report is None:
         return None
-    entries = report["entries"]
-    found: dict[str, Any] = {
-        "stat": "GRAPH_CALLABLE" if entries else "NEVER_COMPILE",
-        "compile_count_": len(entries),
+    entries = report["entries"] or [
+        entry
+        for caller in _callers
+        if hasattr(caller, "_report")
+        for entry in caller._report()["entries"]
+        if any(one is code for one in entry["inlined"])
+    ]
+    if not (entries or report["breaks"] or report["compile_ns"]):
+        return None
+    return {
+        "stat": "GRAPH_CALLABLE",
+        "compile_count_": len(entries) or 1,
         "break_count_": len(report["breaks"]),
-    }
-    if entries:
-        found["code"] = {
-            "call_count_": sum(entry["hits"] for entry in entries),
+        "code": {
+            "call_count_": sum(entry["hits"] for entry in entries) or 1,
             "phase_": "\n".join(entry["graph"] for entry in entries),
             "guard_": "\n".join(guard for entry in entries for guard in entry["guards"]),
             "compiled_code_": report["codes"][1] if "codes" in report else None,
-        }
-    return found
+        },
+    }
 
 
 def jit_mode_pi_enable() -> None:

@@ -14,26 +14,41 @@ from typing import Any
 # Modules of MindSpore that are parts of other modules here.
 _ELSEWHERE = {
     "_c_expression": "_mindspore._c_expression",
+    "_extends": "_mindspore",
+    "_extends.parse": "_mindspore",
+    "_extends.parse.compile_config": "_mindspore.compile_config",
+    "amp": "train.amp",
+    "common._pijit_context": "_mindspore._pijit_context",
+    "common.jit_config": "_api._jit_config",
+    "common.mutable": "_mindspore._script",
+    "common.sparse_tensor": "ops._sparse",
     "dtype": "common.dtype",
     "nn.cell": "nn",
     "nn.dynamic_lr": "nn",
-    "nn.layer": "nn",
     "nn.learning_rate_schedule": "nn",
-    "nn.loss": "nn",
-    "nn.loss.loss": "nn",
     "nn.metrics": "train",
-    "nn.optim": "nn",
-    "nn.optim.optimizer": "nn",
-    "nn.wrap": "nn",
-    "nn.wrap.cell_wrapper": "nn",
-    "nn.wrap.loss_scale": "nn",
-    "ops.primitive": "ops.operations",
+    "ops.primitive": "ops",
     "train.callback": "train",
     "train.loss_scale_manager": "train",
     "train.metrics": "train",
     "train.model": "train",
     "train.serialization": "",
 }
+
+
+# Packages whose modules are one module here.
+_PARTS = (
+    *("nn.grad.", "nn.layer.", "nn.loss.", "nn.optim.", "nn.wrap."),
+    *("ops.auto_generate.", "ops.composite.", "ops.function.", "ops.functional.", "ops.operations."),
+)
+
+
+def _own_name(rest: str) -> str:
+    """The module of framejit that has what mindspore.REST has."""
+    if rest in _ELSEWHERE:
+        return _ELSEWHERE[rest]
+    part = next((part for part in _PARTS if (rest + ".").startswith(part)), None)
+    return rest if part is None else part.partition(".")[0]
 
 
 class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -46,7 +61,7 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         package, _, rest = fullname.partition(".")
         if package != "mindspore":
             return None
-        name = ".".join(filter(None, ("framejit", _ELSEWHERE.get(rest, rest))))
+        name = ".".join(filter(None, ("framejit", _own_name(rest))))
         try:
             found = importlib.util.find_spec(name)
         except ModuleNotFoundError:
