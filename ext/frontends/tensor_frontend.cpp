@@ -260,10 +260,19 @@ class TensorFrontend final : public capture::Frontend {
   }
 
   Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
+    for (Value** x : {&left, &right})
+      if ((*x)->kind == ValueKind::List || (*x)->kind == ValueKind::Tuple) {
+        FRAMEJIT_TRY(made, of_numbers(session, *x, nullptr));
+        *x = made;
+      }
     std::optional<Promoted> a = promoted_operand(session, *left), b = promoted_operand(session, *right);
     if (!a || !b) return break_at(BreakId::UnsupportedArgument, "a Tensor with an operand that is no Tensor or number");
-    if (!is_tensor_value(*left) && !is_tensor_value(*right))
-      return break_at(BreakId::UnsupportedArgument, "a function of Tensors with numbers only");
+    // Of two numbers the first one is made a Tensor.
+    if (!is_tensor_value(*left) && !is_tensor_value(*right)) {
+      if (!a->python_number || !b->python_number)
+        return break_at(BreakId::UnsupportedArgument, "a function of Tensors without one");
+      a = Promoted{dtype_of_numbers(a->dtype), false};
+    }
     std::optional<DType> promoted = promote(*a, *b);
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
     const DType dtype = tensor::compute_dtype(op, *promoted);
@@ -283,7 +292,10 @@ class TensorFrontend final : public capture::Frontend {
   }
 
   Captured<Value*> apply_one(Session& session, Op op, Value* value) {
-    if (!is_tensor_value(*value)) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor");
+    if (!is_tensor_value(*value)) {
+      FRAMEJIT_TRY(made, construct(session, std::span(&value, 1), {}));
+      value = made;
+    }
     const DType dtype = tensor::compute_dtype(op, session.graph().type(value->id()).dtype);
     std::optional<Op> node = tensor::graph_operator(op, dtype);
     if (!node)
@@ -308,7 +320,7 @@ class TensorFrontend final : public capture::Frontend {
     if (args.empty() || args.size() > 2) return break_at(BreakId::WouldRaise, "array()");
     std::optional<Promoted> own = promoted_of(session, *args[0]);
     if (!own) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor or number");
-    DType dtype = own->python_number && own->dtype == DType::F64 ? DType::F32 : own->dtype;
+    DType dtype = own->python_number ? dtype_of_numbers(own->dtype) : own->dtype;
     if (args.size() == 2 && !args[1]->is_none()) {
       FRAMEJIT_TRY(asked, dtype_of_rule(dtype, *args[1]));
       dtype = asked;
@@ -350,6 +362,12 @@ class TensorFrontend final : public capture::Frontend {
   /// As core_matmul.
   static Captured<ValueId> multiplied(Session& session, ValueId a, ValueId b) {
     const DType dtype = session.graph().type(a).dtype;
+    if (dtype == DType::F16 && session.graph().type(b).dtype == dtype) {
+      FRAMEJIT_TRY(left, cast(session, a, DType::F32));
+      FRAMEJIT_TRY(right, cast(session, b, DType::F32));
+      FRAMEJIT_TRY(product, built(session.builder().matmul(left, right)));
+      return cast(session, product, dtype);
+    }
     if (dtype != session.graph().type(b).dtype || !(dtype == DType::F32 || dtype == DType::F64 || graph::is_int(dtype)))
       return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
     return graph::is_int(dtype) ? integer_product(session, a, b, 'C') : built(session.builder().matmul(a, b));
@@ -453,7 +471,68 @@ class TensorFrontend final : public capture::Frontend {
     return session.values().constant(reinterpret_cast<PyObject*>(arrays::descr_of(dtype)));
   }
 
-  /// Tensor(input_data, dtype=None) of an array, Tensor or number.
+  /// What is inferred for Python numbers.
+  static DType dtype_of_numbers(DType dtype) { return dtype == DType::F64 ? DType::F32 : dtype; }
+
+  /// The numbers of nested sequences in C order, and the lengths of the sequences around them.
+  struct Numbers {
+    std::vector<Value*> leaves;
+    std::vector<int64_t> lengths;
+  };
+
+  static bool flatten(Value* value, std::size_t depth, Numbers& into) {
+    if (value->kind != ValueKind::List && value->kind != ValueKind::Tuple) {
+      into.leaves.push_back(value);
+      return depth == into.lengths.size();
+    }
+    const auto length = static_cast<int64_t>(value->items.size());
+    if (depth == into.lengths.size() && into.leaves.empty()) into.lengths.push_back(length);
+    return depth < into.lengths.size() && into.lengths[depth] == length && length > 0 && !value->partial &&
+           std::all_of(value->items.begin(), value->items.end(),
+                       [&](Value* item) { return flatten(item, depth + 1, into); });
+  }
+
+  /// Tensor(sequence, dtype) of nested sequences of numbers; `rule` may be null.
+  Captured<Value*> of_numbers(Session& session, Value* sequence, Value* rule) {
+    constexpr std::size_t kMost = 64;
+    Numbers numbers;
+    if (!flatten(sequence, 0, numbers) || numbers.leaves.size() > kMost)
+      return break_at(BreakId::UnsupportedArgument, "a Tensor of such a sequence");
+    DType kind = DType::Bool;  // Bool, I64 or F64: of all
+    std::vector<DType> kinds;
+    for (const Value* leaf : numbers.leaves) {
+      const std::optional<Promoted> one = promoted_of(session, *leaf);
+      if (!one || !one->python_number)
+        return break_at(BreakId::UnsupportedArgument, "a Tensor of a sequence of what are no numbers");
+      kinds.push_back(one->dtype);
+      if (kind == DType::Bool || one->dtype == DType::F64) kind = one->dtype;
+    }
+    DType dtype = dtype_of_numbers(kind);
+    if (rule && !rule->is_none()) {
+      FRAMEJIT_TRY(asked, dtype_of_rule(dtype, *rule));
+      dtype = asked;
+    }
+    graph::GraphBuilder& builder = session.builder();
+    const ValueId whole =
+        builder.empty(dtype, graph::Dims(numbers.lengths.begin(), numbers.lengths.end()));
+    for (std::size_t i = 0; i < numbers.leaves.size(); ++i) {
+      ValueId place = whole;
+      std::size_t rest = i, step = numbers.leaves.size();
+      for (int64_t length : numbers.lengths) {
+        step /= static_cast<std::size_t>(length);
+        place = builder.select(place, 0, static_cast<int64_t>(rest / step));
+        rest %= step;
+      }
+      FRAMEJIT_TRY(own, operand(session, *numbers.leaves[i], kinds[i]));
+      FRAMEJIT_TRY(as_all, cast(session, own, kind));
+      FRAMEJIT_TRY(element, cast(session, as_all, dtype));
+      const auto written = builder.write(place, element);
+      if (!written) return break_at(BreakId::WouldRaise, written.error().message);
+    }
+    return own_tensor(session, whole);
+  }
+
+  /// Tensor(input_data, dtype=None) of an array, Tensor or number, or of nested sequences of numbers.
   Captured<Value*> construct(Session& session, std::span<Value* const> args, std::span<const Keyword> keywords) {
     Value *data = args.empty() ? nullptr : args[0], *rule = args.size() > 1 ? args[1] : nullptr;
     for (const auto& [key, value] : keywords) {
@@ -461,7 +540,12 @@ class TensorFrontend final : public capture::Frontend {
       else if (key == "dtype" && !rule) rule = value;
       else return break_at(BreakId::UnsupportedArgument, "Tensor(" + std::string(key) + "=)");
     }
-    if (!data || args.size() > 2) return break_at(BreakId::UnsupportedArgument, "Tensor()");
+    // shape, init, const_arg and device at their defaults
+    const bool plain = args.size() <= 2 || std::all_of(args.begin() + 2, args.end(), [](const Value* x) {
+      return x->is_none() || (x->is_constant() && x->object.get() == Py_False);
+    });
+    if (!data || !plain) return break_at(BreakId::UnsupportedArgument, "Tensor()");
+    if (data->kind == ValueKind::List || data->kind == ValueKind::Tuple) return of_numbers(session, data, rule);
     Value* array = data;
     if (!is_owned(*data)) {
       FRAMEJIT_TRY(made, to_array(session, std::span(&data, 1)));

@@ -14,11 +14,12 @@ from framejit._autodiff._hooks import HookHandle, call_with_backward
 from framejit._autodiff._primitives import is_kept
 from framejit._tensors._parameter import Parameter, ParameterTuple
 from framejit._tensors._tensor import Tensor
+from framejit.nn._cell_state import CellState, as_float
 
 _KEPT = 1 << 20  # bytes: a JitConfig with exc_mode='auto' lets smaller memory of a run stay for the next one
 
 
-class Cell:
+class Cell(CellState):
     """A network or a part of one: parameters and other cells as attributes, and what it computes as `construct`.
 
     Parameters
@@ -43,8 +44,8 @@ class Cell:
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
         self.__dict__.update(
-            _params=OrderedDict(),
-            _cells=OrderedDict(),
+            _params={},
+            _cells={},
             _auto_prefix=auto_prefix,
             _training=False,
             _requires_grad=False,
@@ -104,6 +105,24 @@ class Cell:
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
+        if self._float_type is not None:
+            args = as_float(args, self._float_type)
+            kwargs = {name: as_float(value, self._float_type) for name, value in kwargs.items()}
+            return self._call_in_float(args, kwargs)
+        return self._call_between(args, kwargs)
+
+    def _call_in_float(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`_call_between`, in which the parameters are of the dtype of `to_float`."""
+        params = list(self._params.items())
+        for name, parameter in params:
+            self.__dict__[name] = as_float(parameter, self._float_type)
+        try:
+            return self._call_between(args, kwargs)
+        finally:
+            self.__dict__.update(params)
+
+    def _call_between(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call between the hooks before it and those behind it."""
         if is_kept() and (self._backward_hooks or self._backward_pre_hooks or hasattr(self, "bprop")):
             output = call_with_backward(self, args, kwargs)
         elif is_compiling():
@@ -147,6 +166,10 @@ class Cell:
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: cells are compiled by their first call."""
 
+    def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the cell."""
+        return self(*args, **kwargs)
+
     def set_jit_config(self, jit_config: Any) -> None:
         """Compile calls of this cell as a `JitConfig` says; its cells become part of its graph."""
         self.__dict__["_jit_config"] = dict(jit_config.jit_config_dict)
@@ -154,7 +177,7 @@ class Cell:
     # --- Attributes ------------------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        params, cells = self.__dict__.get("_params"), self.__dict__.get("_cells")
+        params, cells = self._params, self._cells  # no __dict__: capture follows this
         if params is None:
             if isinstance(value, (Parameter, Cell)):
                 raise AttributeError(
@@ -168,13 +191,13 @@ class Cell:
             self._forget(name)
             for parameter in value:
                 params.setdefault(parameter.name, parameter)
-            self.__dict__[name] = value
+            object.__setattr__(self, name, value)
         elif isinstance(value, Cell):
             self._forget(name)
             if self._auto_prefix:
                 value.update_parameters_name(name + ".")
             cells[name] = value
-            self.__dict__[name] = value
+            object.__setattr__(self, name, value)
         elif name in params and value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(
@@ -185,7 +208,8 @@ class Cell:
         elif name in cells and value is not None:
             raise TypeError(f"For 'Cell', the type of {name} must be Cell, but got {type(value).__name__}.")
         else:
-            self._forget(name)
+            if name in params or name in cells:
+                self._forget(name)
             object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -303,8 +327,10 @@ class Cell:
 
     def set_train(self, mode: bool = True) -> Cell:
         """Set whether this cell and those below it train."""
+        phase = "train" if mode else "predict"
         for _, cell in self.cells_and_names():
             cell.training = mode
+            cell.__dict__["_phase"] = phase
         return self
 
     @property
@@ -315,11 +341,6 @@ class Cell:
     def set_grad(self, requires_grad: bool = True) -> Cell:
         """Set whether this cell computes gradients."""
         self.__dict__["_requires_grad"] = requires_grad
-        return self
-
-    def add_flags(self, **flags: Any) -> Cell:
-        """Set attributes."""
-        self.__dict__.update(flags)
         return self
 
     def set_inputs(self, *inputs: Any, **kwargs: Any) -> None:
@@ -372,7 +393,7 @@ class Cell:
 
     def _update_hooked(self) -> None:
         some = self._hooks or self._pre_hooks or self._backward_hooks or self._backward_pre_hooks
-        self.__dict__["_hooked"] = bool(some) or hasattr(type(self), "bprop")
+        self.__dict__["_hooked"] = bool(some) or hasattr(type(self), "bprop") or self._float_type is not None
 
     # --- Text -----------------------------------------------------------------------------------------------------------------
 
