@@ -9,7 +9,7 @@ import numpy as np
 from framejit._tensors import _random
 
 GRAPH_MODE, PYNATIVE_MODE = 0, 1
-STRICT, LAX = 0, 2
+STRICT, COMPATIBLE, LAX = 0, 1, 2
 
 # Settings that mean nothing here are kept and given back.
 _settings: dict[str, Any] = {
@@ -61,7 +61,7 @@ def set_context(**settings: Any) -> None:
     ----------
     **settings
         Settings by name. ``mode=GRAPH_MODE`` compiles the calls of cells, ``mode=PYNATIVE_MODE`` does not. ``jit_syntax_level`` is
-        ``STRICT`` or ``LAX``. ``device_target`` must be ``'CPU'``.
+        ``STRICT``, ``COMPATIBLE`` or ``LAX``. ``device_target`` must be ``'CPU'``.
 
     Raises
     ------
@@ -83,9 +83,9 @@ def set_context(**settings: Any) -> None:
             raise ValueError(
                 f"For 'context.set_context', the argument 'device_target' must be 'CPU', but got {value!r}."
             )
-        if name == "jit_syntax_level" and value not in (STRICT, LAX):
+        if name == "jit_syntax_level" and value not in (STRICT, COMPATIBLE, LAX):
             raise ValueError(
-                f"For 'context.set_context', the argument 'jit_syntax_level' must be STRICT or LAX, but got {value!r}."
+                f"For 'context.set_context', the argument 'jit_syntax_level' must be STRICT, COMPATIBLE or LAX, but got {value!r}."
             )
     _settings.update(settings)
 

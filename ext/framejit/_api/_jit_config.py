@@ -9,7 +9,7 @@ from framejit._api._jit import OPTIONS, check_options
 _ALLOWED = {
     "jit_level": ("O0", "O1", "O2"),
     "exc_mode": ("auto", "sink", "no_sink"),
-    "jit_syntax_level": ("STRICT", "LAX", ""),
+    "jit_syntax_level": ("STRICT", "COMPATIBLE", "LAX", ""),
 }
 
 
@@ -23,8 +23,8 @@ class JitConfig:
     exc_mode : {'auto', 'sink', 'no_sink'}
         ``'sink'``: one static plan, which keeps its memory; ``'no_sink'``: kernels one by one; ``'auto'``: memory of up to a
         mebibyte is kept.
-    jit_syntax_level : {'STRICT', 'LAX', ''}
-        ``'STRICT'``: as ``fullgraph=True``.
+    jit_syntax_level : {'STRICT', 'COMPATIBLE', 'LAX', ''}
+        ``'STRICT'``: as ``fullgraph=True``. The others: what cannot be captured runs in the interpreter.
     **kwargs
         Kept in `jit_config_dict`. The options of `jit` (``infer_boost``, ``exec_order``, ``disable_format_transform``, ``ge_options``) count as there.
 

@@ -407,13 +407,16 @@ def _kind(x: Any) -> str:
     return str(np.dtype(_core._dtype(x.dtype) if isinstance(x, Tensor) else x.dtype).kind)
 
 
+_CASTS = (np.ndarray.astype, _core._array, Tensor)
+
+
 def _can_vary(kind: str, call: Call, plain: Any, nodes: Any, tapes: Any) -> bool:
     """Whether a gradient comes to a result: to whole numbers from others and by casts, to truth values from others (graph/passes/grad.cpp)."""
     if kind in "fc":
         return True
     if kind not in "biu" or not any(tape.integers for tape in tapes):
         return False
-    if kind != "b" and call.function is np.ndarray.astype:
+    if kind != "b" and call.function in _CASTS:
         return True
     kinds = "b" if kind == "b" else "biu"
     return any(node is not None and _kind(x) in kinds for x, node in zip(plain, nodes))

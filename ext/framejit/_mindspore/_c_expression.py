@@ -7,6 +7,16 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from framejit._api import _jit
+from framejit._core import Tensor as TensorPy
+
+__all__ = [
+    "TensorPy",
+    "get_code_extra",
+    "jit_mode_pi_disable",
+    "jit_mode_pi_enable",
+    "security",
+    "update_pijit_default_config",
+]
 
 _KEY = "__framejit_made__"  # in a function's dict: what it was marked as last
 _callers: collections.deque[Any] = collections.deque(maxlen=256)  # functions that were marked, which may have captured others
@@ -81,3 +91,12 @@ jit_mode_pi_disable = jit_mode_pi_enable
 
 def update_pijit_default_config(**config: Any) -> None:
     """Nothing: there is one way in which bytecode is captured."""
+
+
+class security:  # noqa: N801  MindSpore's name
+    """How MindSpore was built."""
+
+    @staticmethod
+    def enable_security() -> bool:
+        """False: graphs may be written into files."""
+        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framejit._api._dtypes import ALL
+from framejit._api._dtypes import ALL, dtype_to_nptype, dtype_to_pytype, get_py_obj_dtype, pytype_to_dtype
 from framejit._api._jit import jit, ms_function
 from framejit._api._jit_config import JitConfig
 from framejit._mindspore._script import jit_class, mutable
@@ -19,6 +19,9 @@ __all__ = [
     "Tensor",
     "api",
     "dtype",
+    "dtype_to_nptype",
+    "dtype_to_pytype",
+    "get_py_obj_dtype",
     "get_seed",
     "initializer",
     "jit",
@@ -26,6 +29,7 @@ __all__ = [
     "ms_function",
     "mutable",
     "parameter",
+    "pytype_to_dtype",
     "set_seed",
     "tensor",
 ]

@@ -18,9 +18,11 @@ from framejit.ops import (
     _elementwise,
     _further,
     _image,
+    _language,
     _linalg,
     _loss,
     _pooling,
+    _primitive_forms,
     _primitives,
     _random,
     _reduce,
@@ -41,10 +43,13 @@ for _alias in ("operations", "functional", "composite"):
 __all__ = ["slice"]
 for _module in (
     *(_elementwise, _reduce, _shape, _create, _random, _image, _pooling, _resize, _sampling, _attention, _loss, _ctc),
-    *(_linalg, _further, _sparse, _primitives, _control, _grad, _vmap),
+    *(_linalg, _further, _sparse, _primitives, _primitive_forms, _language, _control, _grad, _vmap),
 ):
     globals().update({name: getattr(_module, name) for name in _module.__all__})
     __all__ += _module.__all__
+
+
+_primexpr = _language._primexpr
 
 
 def __getattr__(name: str) -> Any:

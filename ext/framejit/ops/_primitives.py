@@ -34,6 +34,13 @@ class Primitive:
     _function: Any = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        if type(self) is Primitive and len(args) == 1 and isinstance(args[0], str):  # one of ours by its name
+            from framejit import ops
+
+            known = getattr(ops, args[0], None)
+            if isinstance(known, type) and issubclass(known, Primitive):
+                self.__class__ = known
+                args = ()
         names = list(self._parameters)
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} arguments, but got {len(args)}")
@@ -43,6 +50,8 @@ class Primitive:
             raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}")
         self.name: str = type(self).__name__
         self._options = {**self._parameters, **given}
+        self.attrs: dict[str, Any] = dict(given)
+        self.init_attrs: dict[str, Any] = {}
         self.function: Any = type(self)._function  # an attribute of the object: capture reads it as such
 
     def __call__(self, *args: Any) -> Any:
@@ -50,6 +59,63 @@ class Primitive:
 
     def __repr__(self) -> str:
         return f"Prim[{self.name}]" + (f"<{self._options}>" if self._options else "")
+
+    # --- What MindSpore's compiler is told about a primitive: kept, and nothing depends on it ------------------------------
+
+    update_parameter = False
+    instance_name = ""
+
+    def add_prim_attr(self, name: str, value: Any) -> Primitive:
+        """Keep an attribute by name."""
+        self.attrs[name] = value
+        return self
+
+    def del_prim_attr(self, name: str) -> Primitive:
+        """Drop an attribute."""
+        self.attrs.pop(name, None)
+        return self
+
+    add_attr, del_attr = add_prim_attr, del_prim_attr
+
+    def get_attr_dict(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return dict(self.attrs)
+
+    def init_prim_io_names(self, inputs: Any, outputs: Any) -> None:
+        """Keep the names of operands and results."""
+        self.attrs.update(input_names=inputs, output_names=outputs)
+
+    def set_prim_instance_name(self, instance_name: str) -> Primitive:
+        """Name this primitive."""
+        self.instance_name = instance_name
+        return self.add_prim_attr("instance_name", instance_name)
+
+    def set_device(self, device_target: str) -> Primitive:
+        """Keep the name of a device."""
+        return self.add_prim_attr("primitive_target", device_target)
+
+    def set_stage(self, stage: int) -> Primitive:
+        """Keep the number of a stage."""
+        return self.add_prim_attr("stage", stage)
+
+    def place(self, role: str, rank_id: int) -> None:
+        """Keep the name of a process."""
+        self.attrs.update(_process_node=(role, rank_id))
+
+    def shard(self, in_strategy: Any = None, out_strategy: Any = None) -> Primitive:
+        """Keep how operands would be shared among devices."""
+        self.attrs.update(in_strategy=in_strategy, out_strategy=out_strategy)
+        return self
+
+    def recompute(self, mode: bool = True) -> Primitive:
+        """Keep whether the result is to be computed again for gradients."""
+        if not isinstance(mode, bool):
+            raise TypeError(f"For 'recompute', the argument 'mode' must be bool, but got {type(mode).__name__}.")
+        return self.add_prim_attr("recompute", mode)
+
+    def check_elim(self, *args: Any) -> tuple[bool, None]:
+        """Nothing is known before the call."""
+        return False, None
 
 
 # Name: (function, {option: default}). The options have the names that the function has.
@@ -139,8 +205,8 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Assign": (_create.assign, {}),
     "AssignAdd": (_create.assign_add, {}),
     "AssignSub": (_create.assign_sub, {}),
-    "InplaceAdd": (_create.inplace_add, {"indices": 0}),
-    "InplaceSub": (_create.inplace_sub, {"indices": 0}),
+    "InplaceAdd": (_create.inplace_add, {"indices": None}),
+    "InplaceSub": (_create.inplace_sub, {"indices": None}),
     "Identity": (_create.identity, {}),
     "Depend": (_create.depend, {}),
     "Print": (_create.print_, {}),
@@ -166,7 +232,7 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
         for name, function in (pair.split(":") for pair in names.split())
     },
     **{
-        "Scatter" + kind + name: (getattr(_further, f"scatter_{own}{name.lower()}"), {"use_locking": False})
+        "Scatter" + kind + name: (getattr(_further, f"scatter_{own}{name.lower()}"), {"use_locking": name == "Update"})
         for kind, own in (("", ""), ("Nd", "nd_"))
         for name in ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")
     },
@@ -176,7 +242,7 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"depth_radius": 5, "bias": 1.0, "alpha": 1.0, "beta": 0.5, "norm_region": "ACROSS_CHANNELS"},
     ),
     "RmsNorm": (_loss.rms_norm, {"epsilon": 1e-6}),
-    "ReverseSequence": (_shape.reverse_sequence, {"seq_dim": 0, "batch_dim": 0}),
+    "ReverseSequence": (_shape.reverse_sequence, {"seq_dim": None, "batch_dim": 0}),
     "Cdist": (_reduce.cdist, {"p": 2.0}),
     "SmoothL1Loss": (_loss.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
     "KLDivLoss": (_loss.kl_div, {"reduction": "mean"}),
@@ -187,9 +253,9 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Tril": (_shape.tril, {"diagonal": 0}),
     "Triu": (_shape.triu, {"diagonal": 0}),
     "Cholesky": (_linalg.cholesky, {"upper": False}),
-    "MatrixPower": (_linalg.matrix_power, {"n": 1}),
+    "MatrixPower": (_linalg.matrix_power, {"n": None}),
     "IndexAdd": (_shape.index_add, {"axis": 0}),
-    "InplaceUpdate": (_further.inplace_update, {"indices": 0}),
+    "InplaceUpdate": (_further.inplace_update, {"indices": None}),
     "MatrixSolve": (_linalg.matrix_solve, {"adjoint": False}),
     "Meshgrid": (lambda inputs, indexing: _shape.meshgrid(*inputs, indexing=indexing), {"indexing": "xy"}),
     "Dense": (_loss.dense, {}),

@@ -85,6 +85,46 @@ class _Sparse:
             raise ValueError(f"The shapes must be the same, but got {self.shape} and {other.shape}.")
 
 
+class RowTensor:
+    """Some rows of a Tensor: ``dense[indices[i]] == values[i]``.
+
+    Parameters
+    ----------
+    indices : Tensor
+        Which rows, of ints.
+    values : Tensor
+        The rows.
+    shape : tuple of int
+        Of the whole.
+    row_tensor : RowTensor, optional
+        Instead of the three.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> from framejit.ops._sparse import RowTensor
+    >>> RowTensor(fj.Tensor([1]), fj.Tensor([[5.0, 7.0]]), (3, 2)).dense_shape
+    (3, 2)
+    """
+
+    def __init__(self, indices: Any = None, values: Any = None, shape: Any = None, row_tensor: Any = None) -> None:
+        if row_tensor is not None:
+            if not isinstance(row_tensor, RowTensor):
+                raise TypeError(
+                    f"For 'RowTensor', 'row_tensor' must be RowTensor, but got {type(row_tensor).__name__}."
+                )
+            indices, values, shape = row_tensor.indices, row_tensor.values, row_tensor.dense_shape
+        if not isinstance(indices, Tensor) or not isinstance(values, Tensor) or not isinstance(shape, tuple):
+            raise TypeError("Inputs need to be (indices, values, shape): two Tensors and a tuple of ints.")
+        self.indices, self.values, self.dense_shape = indices, values, shape
+
+    def __repr__(self) -> str:
+        return f"RowTensor(shape={self.dense_shape}, indices={self.indices!r}, values={self.values!r})"
+
+
+RowTensorInner = RowTensor
+
+
 class COOTensor(_Sparse):
     """Values at places: ``dense[tuple(indices[i])]`` is the sum of the ``values[i]`` with these indices, and 0 elsewhere.
 
