@@ -74,6 +74,10 @@ _LAZY = {
         (
             *("Model", "Accuracy", "Callback", "CheckpointConfig", "Loss", "LossMonitor", "Metric", "ModelCheckpoint"),
             *("RunContext", "TimeMonitor", "DynamicLossScaleManager", "FixedLossScaleManager", "LossScaleManager"),
+            *("BleuScore", "ConfusionMatrix", "ConfusionMatrixMetric", "CosineSimilarity", "Dice", "F1", "Fbeta"),
+            *("HausdorffDistance", "MAE", "MSE", "MeanSurfaceDistance", "OcclusionSensitivity", "Perplexity"),
+            *("Precision", "ROC", "Recall", "RootMeanSquareDistance", "Top1CategoricalAccuracy", "auc", "names"),
+            *("Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "get_metric_fn", "rearrange_inputs"),
         ),
         "train",
     ),

@@ -336,7 +336,7 @@ def test_jit_config_exc_mode(value):
 def test_jit_config_syntax_level(value):
     with pytest.raises(ValueError) as error:
         fj.JitConfig(jit_syntax_level=value)
-    says(error, "'jit_syntax_level'", "'STRICT', 'LAX', ''", repr(value))
+    says(error, "'jit_syntax_level'", "'STRICT', 'COMPATIBLE', 'LAX', ''", repr(value))
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_jit_config_takes_all_allowed_values():
         warnings.simplefilter("error")
         for level in ("O0", "O1", "O2"):
             for mode in ("auto", "sink", "no_sink"):
-                for syntax in ("STRICT", "LAX", ""):
+                for syntax in ("STRICT", "COMPATIBLE", "LAX", ""):
                     config = fj.JitConfig(level, mode, syntax, infer_boost="on", exec_order="dfs", ge_options=options)
                     assert (config.jit_config_dict["jit_level"], config.jit_config_dict["exc_mode"]) == (level, mode)
         fj.JitConfig(disable_format_transform=True, debug_level="DEBUG", infer_boost="off", exec_order="bfs")

@@ -279,8 +279,8 @@ def grad(
     fn : callable or Cell
         A function of Tensors or of NumPy arrays. If it returns an array or several, their sum is differentiated.
     grad_position : int, tuple of int or None
-        The positions of the arguments to differentiate by. For an int, or a tuple of one int, the result is the gradient itself; for a longer
-        tuple it is a tuple. None: no argument.
+        The positions of the arguments to differentiate by; arguments by name follow those by position. For an int, or a tuple of one int, the
+        result is the gradient itself; for a longer tuple it is a tuple. Arguments without arrays have no place in it. None: no argument.
     weights : Parameter, list of Parameter, ParameterTuple or None
         The Parameters to differentiate by. Together with `grad_position` the result is (gradients of arguments, gradients of weights).
     has_aux : bool
@@ -309,7 +309,12 @@ def grad(
 
 
 def value_and_grad(
-    fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False, return_ids: bool = False
+    fn: Any,
+    grad_position: Any = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+    return_ids: bool = False,
+    sens_param: bool = False,
 ) -> Any:
     """Return a function that computes the result of `fn` and its gradient.
 
@@ -317,7 +322,7 @@ def value_and_grad(
     ----------
     fn : callable or Cell
         A function of Tensors or of NumPy arrays.
-    grad_position, weights, has_aux, return_ids
+    grad_position, weights, has_aux, return_ids, sens_param
         As in `grad`.
 
     Returns
@@ -332,7 +337,7 @@ def value_and_grad(
     >>> value.item(), gradient.tolist()
     (5.0, [2.0, 4.0])
     """
-    return _remembered(fn, ("value_and_grad", grad_position, weights, has_aux, return_ids, True, False))
+    return _remembered(fn, ("value_and_grad", grad_position, weights, has_aux, return_ids, True, sens_param))
 
 
 def get_grad(gradients: Any, identifier: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What programs for MindSpore need besides framejit's own interface."""
+"""What only programs written for MindSpore need."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import ops
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _tensor
 from framejit.mint import linalg as linalg
 from framejit.mint import nn as nn
@@ -16,12 +17,12 @@ _SAME = (
     "abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and bitwise_or "
     "bitwise_xor broadcast_to ceil chunk clamp cos cosh eq equal erf erfc exp exp2 expm1 eye flip floor fmod gather_nd greater greater_equal "
     "gt isclose isfinite isinf le less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor lt "
-    "masked_select matmul maximum mean meshgrid minimum mul multinomial nan_to_num narrow ne neg negative nonzero not_equal ones_like outer "
-    "permute pow prod rand randn reciprocal remainder repeat_interleave reshape roll round rsqrt searchsorted sigmoid sign sin sinc sinh "
-    "sqrt square squeeze stack std sum swapaxes tan tanh tile topk trace tril triu trunc unbind unsqueeze where xlogy zeros_like addmm "
-    "baddbmm bmm bincount float_power frac histc inverse lerp median mv randint randperm scatter split zeros ones full full_like "
-    "arange dot einsum isneginf t addbmm addcdiv addcmul addmv allclose bitwise_not cdist clip cross dstack empty empty_like erfinv "
-    "floor_divide gcd ge hstack imag isnan logaddexp2 mm polar rand_like randint_like randn_like ravel real take unique_consecutive"
+    "masked_select matmul maximum mean meshgrid minimum mul nan_to_num ne neg negative nonzero not_equal ones_like outer "
+    "pow prod rand randn reciprocal remainder repeat_interleave reshape roll round rsqrt sigmoid sign sin sinc sinh "
+    "sqrt square squeeze stack std sum swapaxes tan tanh tile trace tril triu trunc unsqueeze where xlogy zeros_like addmm "
+    "baddbmm bmm bincount float_power inverse lerp randint split zeros ones full full_like "
+    "arange dot einsum isneginf t addbmm addcdiv addcmul addmv allclose bitwise_not clip cross dstack empty empty_like erfinv "
+    "floor_divide gcd ge hstack imag isnan logaddexp2 mm polar randint_like ravel real take unique_consecutive"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split() if hasattr(ops, name)})
 
@@ -74,9 +75,98 @@ def min(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return ops.amin(input) if dim is None else ops.min(input, dim, keepdim)
 
 
-def bernoulli(input: Any) -> Any:
+def bernoulli(input: Any, *, generator: Any = None) -> Any:
     """1 with the probabilities that the Tensor has, else 0."""
     return ops.bernoulli(input, input)
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
+    """Places, drawn with the probabilities that the Tensor has."""
+    return ops.multinomial(input, num_samples, replacement)
+
+
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """A part along an axis."""
+    return ops.narrow(input, dim, start, length)
+
+
+def permute(input: Any, dims: Any) -> Any:
+    """The dimensions in another order."""
+    return ops.permute(input, dims)
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Where the values would be put into a Tensor that is sorted, or is by `sorter`."""
+    if side is not None and side not in ("left", "right"):
+        raise ValueError(f"For 'searchsorted', the 'side' must be 'left' or 'right', but got {side!r}.")
+    if sorter is not None:
+        sorted_sequence = ops.gather_elements(sorted_sequence, -1, sorter)
+    return ops.searchsorted(sorted_sequence, values, out_int32=out_int32, right=right or side == "right")
+
+
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The `k` largest or smallest along an axis, and where they are."""
+    return ops.topk(input, k, dim, largest, sorted)
+
+
+def frac(input: Any) -> Any:
+    """The part behind the point."""
+    return ops.frac(input)
+
+
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements lie in each of the parts of a range."""
+    return ops.histc(input, bins, float(min), float(max))
+
+
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element, of two the lower one; with `dim` a pair of values and indices."""
+    if dim is None:
+        return ops.Median(True)(input)[0]
+    return ops.Median(False, dim, keepdim)(input)
+
+
+def mv(input: Any, vec: Any) -> Any:
+    """The product of a matrix and a vector."""
+    return ops.mv(input, vec)
+
+
+def randperm(n: int, *, generator: Any = None, dtype: Any = ALL["int64"]) -> Any:
+    """The numbers below n in random order."""
+    return ops.randperm(n, dtype=dtype)
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy, with values at places along an axis."""
+    return ops.scatter(input, dim, index, src)
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
+    """The distances of rows; `compute_mode` is accepted and ignored."""
+    return ops.cdist(x1, x2, p)
+
+
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """Random numbers from 0 to 1 in the shape of a Tensor."""
+    return ops.rand_like(input, dtype=dtype)
+
+
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """Random numbers of the normal distribution in the shape of a Tensor."""
+    return ops.randn_like(input, dtype=dtype)
+
+
+def unbind(input: Any, dim: int = 0) -> Any:
+    """The parts along an axis, without it."""
+    return ops.unbind(input, dim)
 
 
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:

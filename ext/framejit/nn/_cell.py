@@ -122,7 +122,7 @@ class Cell(CellState):
             self.__dict__.update(params)
 
     def _call_between(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The call between the hooks before it and those behind it."""
+        """The call without its hooks."""
         if is_kept() and (self._backward_hooks or self._backward_pre_hooks or hasattr(self, "bprop")):
             output = call_with_backward(self, args, kwargs)
         elif is_compiling():

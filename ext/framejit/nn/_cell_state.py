@@ -305,7 +305,7 @@ class CellState:
         destination : dict, optional
             What they are put into.
         prefix : str
-            What stands in front of each path.
+            What each path begins with.
         keep_vars : bool
             Accepted and ignored: what is in the dict are the parameters themselves.
         """

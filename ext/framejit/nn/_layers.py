@@ -105,7 +105,11 @@ _ACTIVATIONS = {
     "GLU": (ops.glu, {"axis": -1}),
     "DiGamma": (ops.digamma, {}),
     "LGamma": (ops.lgamma, {}),
-    "ReduceLogSumExp": (ops.logsumexp, {"axis": _REQUIRED, "keep_dims": False}),
+    "ReduceLogSumExp": (
+        ops.logsumexp,
+        {"axis": _REQUIRED, "keep_dims": False},
+        {"axis": "dim", "keep_dims": "keepdim"},
+    ),
 }
 for _name, _row in _ACTIVATIONS.items():
     globals()[_name] = _activation(_name, *_row)

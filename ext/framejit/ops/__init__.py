@@ -33,6 +33,7 @@ from framejit.ops import (
     _vmap,
 )
 from framejit.ops import _methods as _methods  # puts the methods written in Python into the type Tensor
+from framejit.ops import _more_methods as _more_methods  # more of them
 
 slice = _shape.slice_
 # MindSpore has modules for what it generates, composes and writes in Python: the same functions.

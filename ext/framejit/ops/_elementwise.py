@@ -386,9 +386,9 @@ def tanhshrink(input: Any) -> Any:
     return _op_subtract(input, _op_tanh(input))
 
 
-def hardshrink(x: Any, lambd: float = 0.5) -> Any:
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """0 within [-lambd, lambd], else x."""
-    return where(_op_logical_or(_op_less(x, -lambd), _op_less(lambd, x)), x, _op_multiply(x, 0))
+    return where(_op_logical_or(_op_less(input, -lambd), _op_less(lambd, input)), input, _op_multiply(input, 0))
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:

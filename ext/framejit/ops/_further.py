@@ -34,8 +34,6 @@ _BOOL, _INT32 = ALL["bool_"], ALL["int32"]
 # Names of MindSpore's that stand for others.
 soft_shrink = _elementwise.softshrink
 top_k = _shape.topk
-row_stack = _shape.vstack
-reverse = _shape.flip
 
 
 # --- What things are ----------------------------------------------------------------------------------------------------------
@@ -537,3 +535,13 @@ def _hamming(length: int, alpha: float = 0.54, beta: float = 0.46) -> np.ndarray
 hamming_window, hann_window = _window("hamming_window", _hamming), _window("hann_window", np.hanning, "float64")
 bartlett_window, blackman_window = _window("bartlett_window", np.bartlett), _window("blackman_window", np.blackman)
 kaiser_window = _window("kaiser_window", lambda length, beta=12.0: np.kaiser(length, beta), "float64")
+
+
+def row_stack(tensors: Any) -> Any:
+    """Rows below each other."""
+    return _shape.vstack(tensors)
+
+
+def reverse(x: Any, axis: Any) -> Any:
+    """In reverse order along some axes."""
+    return _shape.flip(x, axis)

@@ -157,7 +157,7 @@ def _each_unit(x: Any) -> Any:
 
 
 def _assembled(columns: Any, last: Any) -> Any:
-    """Derivatives by each element of `last` as one Tensor, with the axes of `last` behind."""
+    """Derivatives by each element of `last` as one Tensor, with the axes of `last` last."""
     stacked = _shape.stack(columns, columns[0].ndim)
     return _shape.reshape(stacked, (*columns[0].shape, *last.shape))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -247,22 +246,20 @@ def vander(x: Any, N: int | None = None) -> Any:
 
 
 def _fourier(name: str, several: bool, default: Any) -> Any:
-    def transform(input: Any, size: Any = None, dim: Any = default, norm: str | None = None) -> Any:
+    def of_one(input: Any, n: Any = None, dim: Any = default, norm: str | None = None) -> Any:
         from scipy import fft
 
-        return _tensor(getattr(fft, name)(_float(input), size, dim, norm))
+        return _tensor(getattr(fft, name)(_float(input), n, dim, norm))
 
+    def of_several(input: Any, s: Any = None, dim: Any = default, norm: str | None = None) -> Any:
+        from scipy import fft
+
+        return _tensor(getattr(fft, name)(_float(input), s, dim, norm))
+
+    transform = of_several if several else of_one
     transform.__name__ = transform.__qualname__ = name
     transform.__doc__ = f"Fourier's transform: scipy.fft.{name}."
-    keyword = "s" if several else "n"
-
-    @functools.wraps(transform)
-    def named(input: Any, *args: Any, **keywords: Any) -> Any:
-        if keyword in keywords:
-            keywords["size"] = keywords.pop(keyword)
-        return transform(input, *args, **keywords)
-
-    return named
+    return transform
 
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):

@@ -116,13 +116,13 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
 
 
 def binary_cross_entropy_with_logits(
-    logits: Any, label: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """`binary_cross_entropy` of sigmoid(logits)."""
-    positive = _op_multiply(label, softplus(_op_negative(logits)))
+    positive = _op_multiply(target, softplus(_op_negative(input)))
     if pos_weight is not None:
         positive = _op_multiply(positive, pos_weight)
-    loss = _op_add(positive, _op_multiply(_op_subtract(1, label), softplus(logits)))
+    loss = _op_add(positive, _op_multiply(_op_subtract(1, target), softplus(input)))
     return _reduced(loss if weight is None else _op_multiply(loss, weight), reduction)
 
 

@@ -163,7 +163,7 @@ def avg_pool1d(
 
 
 def avg_pool2d(
-    x: Any,
+    input_x: Any,
     kernel_size: Any = 1,
     stride: Any = 1,
     padding: Any = 0,
@@ -172,7 +172,7 @@ def avg_pool2d(
     divisor_override: int = 0,
 ) -> Any:
     """The mean under each window of [N, C, H, W]."""
-    return _avg_pool(2, x, kernel_size, stride, "pad", padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(2, input_x, kernel_size, stride, "pad", padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def avg_pool3d(

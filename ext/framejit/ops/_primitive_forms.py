@@ -40,10 +40,11 @@ def _median(x: Any, global_median: bool, axis: int, keep_dims: bool, ignore_nan:
     flat = x.reshape(-1) if global_median else x
     order = _shape.argsort(flat, 0 if global_median else axis)
     axis = 0 if global_median else axis
-    middle = (flat.shape[axis] - 1) // 2
     if ignore_nan:
-        return _reduce.nanmedian(flat, axis, keep_dims and not global_median)
-    at = _shape.narrow(order, axis, middle, 1).astype(ALL["int64"])
+        count = _reduce.sum(_core._op_equal(flat, flat).astype(ALL["int64"]), axis, True)
+        at = _shape.gather_elements(order, axis, _core._op_floor_divide(count - 1, 2)).astype(ALL["int64"])
+    else:
+        at = _shape.narrow(order, axis, (flat.shape[axis] - 1) // 2, 1).astype(ALL["int64"])
     values = _shape.gather_elements(flat, axis, at)
     if global_median:
         return values.reshape(()), _create.zeros((), ALL["int64"])

@@ -176,12 +176,12 @@ def _shift(x: Any, axis: Any) -> Any:
     return stop(amax(x, axis, True))
 
 
-def logsumexp(input: Any, axis: Any, keep_dims: bool = False) -> Any:
-    """log(sum(exp(input))) over `axis`."""
-    high = _shift(input, axis)
-    total = _op_log(sum(_op_exp(_op_subtract(input, high)), axis, True))
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """log(sum(exp(input))) over `dim`."""
+    high = _shift(input, dim)
+    total = _op_log(sum(_op_exp(_op_subtract(input, high)), dim, True))
     both = _op_add(total, high)
-    return both if keep_dims else _tensor(np.squeeze(_array(both), axis=_axes(axis)))
+    return both if keepdim else _tensor(np.squeeze(_array(both), axis=_axes(dim)))
 
 
 def nansum(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any = None) -> Any:

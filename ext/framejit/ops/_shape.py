@@ -53,9 +53,9 @@ def reshape(input: Any, shape: Any) -> Any:
     return _tensor(_array(input).reshape(_ints(shape)))
 
 
-def transpose(input: Any, input_perm: Any) -> Any:
-    """The dimensions in the order `input_perm`."""
-    return _tensor(_array(input).transpose(_ints(input_perm)))
+def transpose(input: Any, dims: Any) -> Any:
+    """The dimensions in the order `dims`."""
+    return _tensor(_array(input).transpose(_ints(dims)))
 
 
 def permute(input: Any, axis: Any) -> Any:
@@ -73,7 +73,11 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     return _tensor(_array(input).swapaxes(axis0, axis1))
 
 
-swapdims = swapaxes
+
+def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+    """With two axes swapped."""
+    return swapaxes(input, dim0, dim1)
+
 
 
 def movedim(x: Any, source: Any, destination: Any) -> Any:
@@ -109,7 +113,11 @@ def broadcast_to(input: Any, shape: Any) -> Any:
     return _tensor(x.copy() if sizes == x.shape else np.broadcast_to(x, sizes))
 
 
-expand = broadcast_to
+
+def expand(input_x: Any, size: Any) -> Any:
+    """Repeated to a shape."""
+    return broadcast_to(input_x, size)
+
 
 
 def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Any:
@@ -241,7 +249,11 @@ def unstack(input_x: Any, axis: int = 0) -> Any:
     return tuple([_tensor(x[(*lead, i, ...)]) for i in range(x.shape[axis])])
 
 
-unbind = unstack
+
+def unbind(input: Any, dim: int = 0) -> Any:
+    """The parts along an axis, without it."""
+    return unstack(input, dim)
+
 
 
 def narrow(input: Any, axis: int, start: int, length: int) -> Any:
@@ -431,7 +443,11 @@ def gather_elements(input: Any, dim: int, index: Any) -> Any:
     return _tensor(np.take_along_axis(within, at, axis))
 
 
-gather_d = gather_elements
+
+def gather_d(x: Any, dim: int, index: Any) -> Any:
+    """The elements at places along an axis."""
+    return gather_elements(x, dim, index)
+
 
 
 def take_along_dim(input: Any, indices: Any, dim: int) -> Any:

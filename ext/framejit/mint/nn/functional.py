@@ -7,18 +7,96 @@ from typing import Any
 from framejit import ops
 
 _SAME = (
-    "relu relu6 sigmoid tanh elu silu mish softplus hardsigmoid hardswish leaky_relu hardshrink softshrink logsigmoid "
-    "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy mse_loss l1_loss smooth_l1_loss layer_norm one_hot pad nll_loss "
-    "scaled_dot_product_attention adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
-    "cosine_embedding_loss fold group_norm hardtanh interpolate max_unpool2d normalize pixel_shuffle prelu soft_margin_loss upsample"
+    "sigmoid tanh mish softplus hardsigmoid hardswish hardshrink softshrink "
+    "cross_entropy mse_loss l1_loss smooth_l1_loss layer_norm "
+    "scaled_dot_product_attention adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d "
+    "cosine_embedding_loss fold group_norm interpolate max_unpool2d normalize pixel_shuffle prelu soft_margin_loss upsample"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split()})
 linear = ops.dense
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
+def _put(input: Any, result: Any, inplace: bool) -> Any:
+    """The result, or the input with it in its memory."""
+    if not inplace:
+        return result
+    input[...] = result
+    return input
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """While training, zeros with probability p, and the rest divided by 1 - p."""
-    return ops.dropout(input, p, training)
+    return _put(input, ops.dropout(input, p, training), inplace)
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    """max(input, 0)."""
+    return _put(input, ops.relu(input), inplace)
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """min(max(input, 0), 6)."""
+    return _put(input, ops.relu6(input), inplace)
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """The input above 0, else alpha * (exp(input) - 1)."""
+    return _put(input, ops.elu(input, alpha), inplace)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """input * sigmoid(input)."""
+    return _put(input, ops.silu(input), inplace)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """The input within limits."""
+    return _put(input, ops.hardtanh(input, min_val, max_val), inplace)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
+    """The input above 0, else a part of it."""
+    return ops.leaky_relu(input, negative_slope)
+
+
+def logsigmoid(input: Any) -> Any:
+    """log(sigmoid(input))."""
+    return ops.logsigmoid(input)
+
+
+def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
+    """The cross entropy of probabilities."""
+    return ops.binary_cross_entropy(input, target, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+) -> Any:
+    """The cross entropy of sigmoid(input)."""
+    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """A 1 at the place that each element says, and zeros, along a new last axis."""
+    count = num_classes if num_classes >= 0 else int(ops.amax(tensor)) + 1
+    return ops.one_hot(tensor, count, 1, 0).astype(tensor.dtype)
+
+
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+    """With a border."""
+    return ops.pad(input, pad, mode, value)
+
+
+def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
+    """The loss of logarithms of probabilities."""
+    return ops.nll_loss(input, target, weight, ignore_index, reduction)
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of as many parts of lines."""
+    if return_indices:
+        raise ValueError("For 'adaptive_max_pool1d', there are no indices: 'return_indices' must be False.")
+    return ops.adaptive_max_pool1d(input, output_size)
 
 
 def gelu(input: Any, *, approximate: str = "none") -> Any:
@@ -26,14 +104,19 @@ def gelu(input: Any, *, approximate: str = "none") -> Any:
     return ops.gelu(input, approximate)
 
 
-def softmax(input: Any, dim: int = -1, dtype: Any = None) -> Any:
+def _softmax_axis(input: Any, dim: int | None) -> int:
+    """The axis that PyTorch takes where none is given."""
+    return dim if dim is not None else 0 if input.ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
     """exp(input) / sum(exp(input)) along `dim`."""
-    return ops.softmax(input, dim, dtype=dtype)
+    return ops.softmax(input, _softmax_axis(input, dim), dtype=dtype)
 
 
-def log_softmax(input: Any, dim: int = -1, dtype: Any = None) -> Any:
+def log_softmax(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
     """log(softmax(input))."""
-    return ops.log_softmax(input if dtype is None else input.astype(dtype), dim)
+    return ops.log_softmax(input if dtype is None else input.astype(dtype), _softmax_axis(input, dim))
 
 
 def _around(padding: Any, axes: int) -> tuple[str, Any]:
