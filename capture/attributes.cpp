@@ -443,7 +443,9 @@ Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObj
     m->items = {to, function};
     return m;
   };
-  if (is_callee(raw)) {
+  // A marked function is a method as a plain one is.
+  const auto is_method = [&](PyObject* o) { return is_callee(o) || (x.options().unwrap && x.options().unwrap(o)); };
+  if (is_method(raw)) {
     Value* f = function_at(x, raw, shown);
     if (!self) return bound(owner, f);
     *self = owner;
@@ -451,7 +453,7 @@ Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObj
   }
   if (Py_IS_TYPE(raw, &PyStaticMethod_Type) || Py_IS_TYPE(raw, &PyClassMethod_Type)) {
     Ref<> inner = member(raw, "__func__");
-    if (!inner || !is_callee(inner.get())) return break_at(BreakId::ImpureAttribute, what);
+    if (!inner || !is_method(inner.get())) return break_at(BreakId::ImpureAttribute, what);
     Value* f = function_at(x, inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
     return bound(cls, f);

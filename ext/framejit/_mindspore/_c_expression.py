@@ -33,6 +33,11 @@ def _remember(made: Any) -> None:
 _jit.on_made.append(_remember)
 
 
+def _is_known(report: dict[str, Any]) -> bool:
+    """Whether a function was looked at."""
+    return bool(report["entries"] or report["breaks"] or report["compile_ns"])
+
+
 def get_code_extra(function: Any) -> dict[str, Any] | None:
     """What became of a marked function or of the function that was marked, as MindSpore says it; None where nothing has been tried.
 
@@ -40,7 +45,7 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     -------
     dict
         ``stat``: ``'GRAPH_CALLABLE'``; ``compile_count_``: graphs, those of other functions that it is part of too; ``break_count_``; ``code``,
-        a dict with ``call_count_``, ``phase_`` (the graphs as text), ``guard_`` and ``compiled_code_`` (the bytecode that runs in the function's
+        a dict with ``call_count_`` (of the graph that ran most), ``phase_`` (the graphs as text), ``guard_`` and ``compiled_code_`` (the bytecode that runs in the function's
         place, or None). A function that has no operations on arrays has no graphs: it was looked at, and runs as it is.
 
     Examples
@@ -57,24 +62,27 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     function = getattr(function, "__func__", function)
     code = function if isinstance(function, CodeType) else getattr(function, "__code__", None)
     made = function if _jit.is_compiled(function) else getattr(function, "__dict__", {}).get(_KEY, _jit.made_of.get(code))
-    report = made._report() if hasattr(made, "_report") else None
-    if report is None:
+    if not hasattr(made, "_report"):
         return None
-    entries = report["entries"] or [
-        entry
-        for caller in _callers
-        if hasattr(caller, "_report")
-        for entry in caller._report()["entries"]
-        if any(one is code for one in entry["inlined"])
-    ]
-    if not (entries or report["breaks"] or report["compile_ns"]):
+    reports = [made._report()]
+    if not _is_known(reports[0]):  # its code was compiled for another object, or as part of another function
+        others = [other for other in _callers if other is not made and hasattr(other, "_report")]
+        reports += [other._report() for other in others if getattr(other, "__code__", None) is code]
+        if not any(map(_is_known, reports)):
+            reports[0]["entries"] = [
+                entry for other in others for entry in other._report()["entries"] if any(one is code for one in entry["inlined"])
+            ]
+    if not any(map(_is_known, reports)):
         return None
+    entries = [entry for report in reports for entry in report["entries"]]
+    breaks = [one for report in reports for one in report["breaks"]]
+    report = next((report for report in reports if "codes" in report), reports[0])
     return {
         "stat": "GRAPH_CALLABLE",
         "compile_count_": len(entries) or 1,
-        "break_count_": len(report["breaks"]),
+        "break_count_": len(breaks),
         "code": {
-            "call_count_": sum(entry["hits"] for entry in entries) or 1,
+            "call_count_": max([entry["hits"] for entry in entries], default=1),
             "phase_": "\n".join(entry["graph"] for entry in entries),
             "guard_": "\n".join(guard for entry in entries for guard in entry["guards"]),
             "compiled_code_": report["codes"][1] if "codes" in report else None,

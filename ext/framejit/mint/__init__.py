@@ -118,7 +118,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 
 
 def frac(input: Any) -> Any:
-    """The part behind the point."""
+    """The part after the point."""
     return ops.frac(input)
 
 

@@ -1,4 +1,4 @@
-"""What a Cell has besides its calls: buffers, its state as a dict, flags, and the attributes of MindSpore's that say how it is compiled."""
+"""What a Cell has apart from its calls: buffers, its state as a dict, flags, and what MindSpore's cells say of how they are compiled."""
 
 from __future__ import annotations
 

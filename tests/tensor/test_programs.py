@@ -1,0 +1,449 @@
+"""What programs for MindSpore do: they ask what became of functions, set attributes, define primitives, and compute in half precision."""
+
+from __future__ import annotations
+
+import collections
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from framejit import Parameter, Tensor, amp, context, mint, nn, ops
+from framejit._mindspore._c_expression import get_code_extra
+from framejit._mindspore._pijit_context import PIJitCaptureContext, Unsupported
+
+rng = np.random.default_rng(7)
+pytestmark = pytest.mark.capture
+
+
+def values(*shape, dtype=np.float32):
+    return Tensor(rng.normal(size=shape).astype(dtype))
+
+
+# --- What became of a function ---------------------------------------------------------------------------------------------
+
+
+def test_a_jit_object_that_has_gone_is_found_again():
+    def f(x):
+        return x * 2 + 1
+
+    assert get_code_extra(f) is None
+    fj.jit(f, capture_mode="bytecode")(values(3))
+    found = get_code_extra(f)
+    assert found["stat"] == "GRAPH_CALLABLE" and found["break_count_"] == 0 and "multiply" in found["code"]["phase_"]
+    assert get_code_extra(f.__code__) == found
+
+
+def test_a_function_without_operations_was_looked_at():
+    def f(x):
+        return [x, 1]
+
+    marked = fj.jit(f, capture_mode="bytecode")
+    assert get_code_extra(marked) is None
+    marked("a")
+    found = get_code_extra(f)
+    assert found["stat"] == "GRAPH_CALLABLE" and found["break_count_"] == 0 and found["code"]["phase_"] == ""
+
+
+def test_what_is_part_of_another_graph_is_found():
+    class Net(nn.Cell):
+        @fj.jit(capture_mode="bytecode")
+        def construct(self, x):
+            return ops.tanh(x) * x
+
+    net = Net()
+    fj.grad(net)(values(3))
+    assert "tanh" in get_code_extra(net.construct)["code"]["phase_"]
+
+    @fj.jit
+    def outer(x):
+        return helper(x) + 1
+
+    @fj.jit
+    def helper(x):
+        return x * 3
+
+    outer(values(3))
+    assert "multiply" in get_code_extra(helper)["code"]["phase_"]
+
+
+def test_one_code_for_several_objects():
+    class Net(nn.Cell):
+        def construct(self, x):
+            return x + 1
+
+    first, second = Net(), Net()
+    first.construct = fj.jit(first.construct, capture_mode="bytecode")
+    second.construct = fj.jit(second.construct, capture_mode="bytecode")
+    first(values(2))
+    assert get_code_extra(first.construct.__wrapped__)["break_count_"] == 0
+
+
+def test_the_context_that_captures():
+    captured = PIJitCaptureContext(jit_config={"compile_with_try": False, "_disable_pijit": lambda args, kwargs: len(args) > 1})
+    f = captured(lambda x, y=1: x + y)
+    assert f(values(2)).shape == (2,) and f(2, 3) == 5
+    with pytest.raises(TypeError, match="_disable_pijit"):
+        PIJitCaptureContext(jit_config={"_disable_pijit": 3})
+    with pytest.raises(Unsupported):
+        PIJitCaptureContext(fullgraph=True)(lambda x: print(x))(values(2))
+
+
+# --- Tensors and attributes in graphs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: Tensor([1, 2, 3]),
+        lambda x: Tensor([[1.5, 2.5], [0.1, 3]]),
+        lambda x: Tensor([True, False]),
+        lambda x: Tensor([1, True, 2.5]),
+        lambda x: Tensor([2**62 + 1], fj.float32),
+        lambda x: Tensor([-1.0, 300.0], fj.uint8),
+        lambda x: Tensor((1.1, 2.2), fj.float64),
+        lambda x: Tensor([x.shape[0], 1]) * x.shape[0],
+        lambda x: fj.tensor(x, x.dtype),
+        lambda x: fj.tensor(2.5) + fj.tensor([1, 2]),
+        lambda x: ops.add(3, 1) + ops.mul(2, 1.5),
+        lambda x: ops.sin(1.5) - ops.neg(3),
+        lambda x: x + [1.0, 2.0],
+        lambda x: (x.astype(fj.int32) + 3) ** 2,
+    ],
+)
+def test_tensors_of_python_numbers_are_made_in_graphs(f):
+    x = Tensor(np.array([0.5, -1.5], np.float32))
+    found, expected = fj.jit(f, fullgraph=True)(x), f(x)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
+
+
+def test_what_is_no_tensor_of_numbers_raises_as_eager():
+    for f in (lambda: Tensor([1, [2]]), lambda: Tensor(["a"])):
+        with pytest.raises((TypeError, ValueError)) as eager:
+            f()
+        with pytest.raises(eager.type):
+            fj.jit(f)()
+
+
+class Counting(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.count, self.last = 0, None
+
+    def construct(self, x):
+        self.last = x * 2
+        self.count = self.count + 1
+        self.fresh = self.last + x
+        return self.last + self.count
+
+
+def test_attributes_that_a_cell_sets_are_part_of_the_graph():
+    class Outer(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.inner = Counting()
+
+        def construct(self, x):
+            return self.inner(x) + self.inner.last
+
+    net = Outer()
+    step = fj.jit(net.construct, fullgraph=True)
+    for round in range(1, 4):
+        assert step(Tensor([1.0])).tolist() == [4.0 + round]
+        assert (net.inner.count, net.inner.last.tolist(), net.inner.fresh.tolist()) == (round, [2.0], [3.0])
+
+
+@pytest.mark.parametrize("shapes", [((5, 7), (7, 3)), ((2, 5, 70), (70, 33)), ((64,), (64,)), ((3, 4, 8), (8, 16))])
+def test_products_of_float16_are_those_of_eager(shapes):
+    a, b = (values(*shape, dtype=np.float16) for shape in shapes)
+    found, expected = fj.jit(lambda a, b: a @ b, fullgraph=True)(a, b), a @ b
+    np.testing.assert_array_equal(found.asnumpy().view(np.uint16), expected.asnumpy().view(np.uint16))
+
+
+# --- Cells ---------------------------------------------------------------------------------------------------------------------
+
+
+class Normalized(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(2, 1)
+        self.register_buffer("mean", Tensor([1.0]))
+        self.register_buffer("scratch", Tensor([0.0]), persistent=False)
+
+    def construct(self, x):
+        return self.dense(x) - self.mean
+
+
+def test_buffers_and_state():
+    net, other = Normalized(), Normalized()
+    assert list(net.state_dict()) == ["mean", "dense.weight", "dense.bias"]
+    assert [name for name, _ in net.named_buffers()] == ["mean", "scratch"] and len(list(net.buffers())) == 2
+    net.mean = Tensor([5.0])
+    assert repr(other.load_state_dict(net.state_dict())) == "<All keys matched successfully>"
+    x = values(3, 2)
+    np.testing.assert_array_equal(other(x).asnumpy(), net(x).asnumpy())
+    missing, unexpected = other.load_state_dict({"mean": Tensor([2.0]), "more": x}, strict=False)
+    assert (missing, unexpected) == (["dense.weight", "dense.bias"], ["more"]) and other.mean.tolist() == [2.0]
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\) in state_dict: mean"):
+        other.load_state_dict({})
+    with pytest.raises(RuntimeError, match="size mismatch for mean"):
+        other.load_state_dict({"mean": Tensor([1.0, 2.0])}, strict=False)
+    assert net.get_buffer("mean") is net.mean and net.get_sub_cell("dense") is net.dense
+    for name, error in (("a.b", KeyError), ("", KeyError), (3, TypeError), ("dense", KeyError)):
+        with pytest.raises(error):
+            net.register_buffer(name, Tensor([1.0]))
+
+
+def test_hooks_of_state():
+    seen = []
+    net = Normalized()
+    handles = [
+        net.register_state_dict_pre_hook(lambda cell, prefix, keep: seen.append("before")),
+        net.register_state_dict_post_hook(lambda cell, state, prefix, metadata: state.pop("mean") and None),
+        net.register_load_state_dict_post_hook(lambda cell, keys: seen.append(keys.missing_keys)),
+    ]
+    state = net.state_dict()
+    assert "mean" not in state
+    net.load_state_dict(state, strict=False)
+    assert seen == ["before", ["mean"]]
+    for handle in handles:
+        handle.remove()
+    assert "mean" in net.state_dict()
+
+
+def test_attributes_that_programs_read():
+    net = Normalized()
+    assert net._dynamic_shape_inputs is None and net.phase == "train" and not net.has_bprop and net.jit_config_dict == {}
+    assert net.set_train(False).phase == "predict" and net.dense.phase == "predict"
+    net.add_flags_recursive(k=3)
+    assert net.dense.k == 3 and net.dense.get_flags() == {"k": 3}
+    net.generate_scope()
+    assert net.dense.get_scope() == "Default/dense-Dense"
+    net.update_cell_prefix()
+    assert net.dense.param_prefix == "dense" and net.create_time == net.create_time
+    with pytest.raises(TypeError, match="phase"):
+        net.phase = 3
+
+
+def test_half_precision():
+    x = values(4, 3)
+    net = nn.SequentialCell(nn.Dense(3, 2), nn.ReLU(), nn.Dense(2, 1))
+    expected = net(x).asnumpy()
+    assert net.to_float(fj.float16) is net and net(x).dtype == fj.float16 and net[0].weight.dtype == fj.float32
+    np.testing.assert_allclose(net(x).asnumpy(), expected, atol=1e-2)
+    for level in (fj.jit(lambda x: net(x)), lambda x: net(x)):
+        assert level(x).dtype == fj.float16
+    gradients = fj.grad(lambda x: net(x).sum(), None, net.trainable_params())(x)
+    assert [g.dtype for g in gradients] == [fj.float32] * 4
+    with pytest.raises(ValueError, match="dst_type"):
+        net.to_float(fj.int32)
+
+
+@pytest.mark.parametrize("level", ["O0", "O1", "O2", "O3", "auto"])
+def test_auto_mixed_precision(level):
+    seen = []
+
+    class Probe(nn.Cell):
+        def construct(self, x):
+            seen.append(x.dtype)
+            return x
+
+    net = nn.SequentialCell(nn.Dense(3, 2), Probe(), nn.BatchNorm1d(2))
+    out = amp.auto_mixed_precision(net, level)(values(4, 3))
+    assert out.dtype == fj.float32
+    assert seen == [fj.float16 if level in ("O2", "O3") else fj.float32]
+
+
+def test_amp_says_what_it_takes():
+    net = nn.Dense(1, 1)
+    with pytest.raises(TypeError, match="should be Cell, but got int"):
+        amp.auto_mixed_precision(3)
+    with pytest.raises(ValueError, match="amp level O9"):
+        amp.auto_mixed_precision(net, "O9")
+    with pytest.raises(ValueError, match="one of 'white_list' and 'black_list'"):
+        amp.custom_mixed_precision(net)
+    with pytest.raises(ValueError, match="scale_window"):
+        amp.DynamicLossScaler(2, 2, 0)
+
+
+def test_a_scale_goes_down_and_up():
+    scaler = amp.DynamicLossScaler(scale_value=8, scale_factor=2, scale_window=2)
+    scales = []
+    for finite in (False, True, True, True, False):
+        assert scaler.adjust(Tensor(finite)) is True
+        scales.append(scaler.scale_value.item())
+    assert scales == [4.0, 4.0, 8.0, 8.0, 4.0]
+    assert scaler.unscale(scaler.scale((Tensor([3.0]),)))[0].tolist() == [3.0]
+
+
+# --- Primitives and functions ---------------------------------------------------------------------------------------------------
+
+
+X = Tensor(np.array([[1.0, 4.0, 2.0], [3.0, 9.0, 5.0]], np.float32))
+FORMS = {
+    "median": (lambda: ops.Median(axis=1)(X), ([2.0, 5.0], [2, 2])),
+    "median of all": (lambda: ops.Median(True)(X)[0], 3.0),
+    "cumsum": (lambda: ops.CumSum(True, True)(X, 1), [[6.0, 2.0, 0.0], [14.0, 5.0, 0.0]]),
+    "cumprod": (lambda: ops.CumProd(True)(X, 0), [[1.0, 1.0, 1.0], [1.0, 4.0, 2.0]]),
+    "argmin": (lambda: ops.Argmin()(X), [0, 0]),
+    "least": (lambda: ops.ArgMinWithValue(1)(X), ([0, 0], [1.0, 3.0])),
+    "strided": (lambda: ops.StridedSlice(begin_mask=1, end_mask=2, shrink_axis_mask=1)(X, (0, 0), (1, 1), (1, 1)), [1.0, 4.0, 2.0]),
+    "round": (lambda: ops.Round()(Tensor([1.26], fj.float64), 1), [1.3]),
+    "nan": (lambda: ops.NanToNum(1.0, 2.0, 3.0)(Tensor([np.nan, np.inf, -np.inf])), [1.0, 2.0, 3.0]),
+    "divide": (lambda: ops.DivNoNan()(X[0], Tensor([1.0, 0.0, 4.0])), [1.0, 0.0, 0.5]),
+    "permutation": (lambda: ops.InvertPermutation()((2, 0, 1)), (1, 2, 0)),
+    "norm": (lambda: ops.LpNorm(1, 1)(X), [7.0, 17.0]),
+    "array": (lambda: ops.TupleToArray()((1, 2)), [1, 2]),
+    "sequences": (lambda: ops.SequenceAdd()((1,), (2,)), (1, 2)),
+    "depth": (lambda: ops.SpaceToDepth(2)(ops.arange(4).reshape(1, 1, 2, 2)).reshape(-1), [0, 1, 2, 3]),
+    "by its name": (lambda: ops.Primitive("Neg")(X[0]), [-1.0, -4.0, -2.0]),
+    "leaky": (lambda: mint.nn.functional.leaky_relu(Tensor([-1.0])), [np.float32(-0.01)]),
+    "hot": (lambda: mint.nn.functional.one_hot(Tensor([1, 0])), [[0, 1], [1, 0]]),
+    "median of mint": (lambda: mint.median(X, 1), ([2.0, 5.0], [2, 2])),
+    "kth": (lambda: X.kthvalue(2), ([2.0, 5.0], [2, 2])),
+    "gather": (lambda: X.gather(1, Tensor([[0], [2]])), [[1.0], [5.0]]),
+    "summed": (lambda: X.sum_to_size(1, 3), [[4.0, 13.0, 7.0]]),
+    "put": (lambda: X.index_put((Tensor([0, 0]), Tensor([1, 1])), Tensor([1.0, 2.0]), True), [[1.0, 7.0, 2.0], [3.0, 9.0, 5.0]]),
+}
+
+
+def listed(value):
+    return type(value)(map(listed, value)) if isinstance(value, (tuple, list)) else value.tolist() if isinstance(value, Tensor) else value
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name):
+    call, expected = FORMS[name]
+    assert listed(call()) == expected
+    assert listed(fj.jit(call)()) == expected
+
+
+def test_in_place():
+    x = X.copy()
+    assert x.exp_() is x and x.log_() is x
+    np.testing.assert_allclose(x.asnumpy(), X.asnumpy(), rtol=1e-6)
+    assert x.zero_().tolist() == [[0.0] * 3] * 2
+    assert mint.nn.functional.relu(x.copy_(-X), inplace=True) is x and not x.any()
+
+
+def test_primitives_that_programs_define():
+    class Scale(ops.PrimitiveWithInfer):
+        @ops.prim_attr_register
+        def __init__(self, factor, offset=1):
+            super().__init__("Scale")
+
+        def __call__(self, x):
+            return x * self.factor + self.offset
+
+    scale = Scale(3)
+    assert scale(Tensor([2.0])).tolist() == [7.0] and fj.jit(scale.__call__)(Tensor([2.0])).tolist() == [7.0]
+    assert scale.init_attrs == {"factor": 3, "offset": 1} and scale.add_prim_attr("k", 1).attrs["k"] == 1 and scale.name == "Scale"
+
+
+def test_jacobians():
+    x, y = values(3), values(3)
+    for jacobian in (ops.jacfwd, ops.jacrev):
+        by_x, by_y = jacobian(lambda x, y: x * x * y, (0, 1))(x, y)
+        np.testing.assert_allclose(by_x.asnumpy(), np.diag(2 * x.asnumpy() * y.asnumpy()), rtol=1e-5)
+        np.testing.assert_allclose(by_y.asnumpy(), np.diag(x.asnumpy() ** 2), rtol=1e-5)
+        found, aux = jacobian(lambda x: (x.sum(), x), has_aux=True)(x)
+        assert found.tolist() == [1.0] * 3 and aux.tolist() == x.tolist()
+        with pytest.raises(ValueError, match=">= 0"):
+            jacobian(lambda x: x, -1)
+
+
+def test_mutable_says_what_it_takes():
+    x = values(2)
+    assert fj.mutable((x, [1, {"a": 2.0}])) == (x, [1, {"a": 2.0}])
+    for wrong in ("a", (1, None), {"a": object()}):
+        with pytest.raises(TypeError, match="For 'mutable', the 'input_data' should be one of"):
+            fj.mutable(wrong)
+    with pytest.raises(TypeError, match="second input should be bool"):
+        fj.mutable((x,), 1)
+    with pytest.raises(TypeError, match="should be list or tuple"):
+        fj.mutable(x, True)
+
+
+def test_syntax_levels():
+    assert context.COMPATIBLE == 1
+    fj.set_context(jit_syntax_level=context.COMPATIBLE)
+    try:
+        assert fj.JitConfig(jit_syntax_level="COMPATIBLE").jit_config_dict["jit_syntax_level"] == "COMPATIBLE"
+        assert fj.jit(lambda x: [print(end=""), x + 1][1])(1) == 2
+    finally:
+        fj.set_context(jit_syntax_level=fj.LAX)
+
+
+IMPORTS = """
+from mindspore._extends import cell_attr_register
+from mindspore._extends.parse import compile_config
+from mindspore._c_expression import TensorPy, security
+from mindspore.common._pijit_context import PIJitCaptureContext, Unsupported
+from mindspore.common.api import _cell_graph_executor, _no_grad, _pynative_executor
+from mindspore.common.mutable import mutable
+from mindspore.common.sparse_tensor import RowTensor
+from mindspore.nn.layer.basic import Dense
+from mindspore.ops.auto_generate.gen_ops_prim import Add
+from mindspore.ops.operations._sequence_ops import SequenceAdd
+from mindspore.ops.primitive import constexpr, prim_attr_register
+from mindspore import amp, Tensor
+
+compile_config.GRAD_FOR_SCALAR = "1"
+_pynative_executor.sync()
+net = Dense(2, 1)
+name, done = _cell_graph_executor.compile(net, Tensor([[1.0, 2.0]]))
+assert done and name.startswith("train") and not security.enable_security() and isinstance(Tensor([1]), TensorPy)
+assert RowTensor(Tensor([1]), Tensor([[5.0]]), (3, 1)).dense_shape == (3, 1)
+try:
+    import mindspore.ops_that_are_not_there
+except ModuleNotFoundError:
+    print("done")
+"""
+
+
+def test_modules_under_which_programs_import(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(IMPORTS)
+    done = subprocess.run([sys.executable, "-m", "framejit", "--as-mindspore", str(script)], capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_parameters_beside_others():
+    """A Parameter in a namedtuple is an array like any other."""
+    Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024
+    pair = Pair(Parameter(Tensor([2.0]), name="a"), 3)
+    assert fj.jit(lambda x: x * pair.a + pair.b)(Tensor([1.0])).tolist() == [5.0]
+
+
+def test_methods_that_are_marked_are_part_of_the_caller():
+    class Inner(nn.Cell):
+        @fj.jit(capture_mode="bytecode")
+        def construct(self, x):
+            return self.scaled(x) + self.shifted(x)
+
+        @fj.jit
+        def scaled(self, x):
+            return x * 2
+
+        @staticmethod
+        @fj.jit
+        def shifted(x):
+            return x + 1
+
+    class Outer(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def construct(self, x):
+            return self.inner(x) * 3
+
+    net, x = Outer(), values(3)
+    step = fj.jit(net.construct, fullgraph=True)
+    np.testing.assert_array_equal(step(x).asnumpy(), net(x).asnumpy())
+    gradient = fj.grad(net)
+    assert gradient(x).tolist() == [9.0] * 3 and gradient.graphs().count("graph @") == 1
