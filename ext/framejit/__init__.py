@@ -65,7 +65,16 @@ _LAZY = {
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
     **dict.fromkeys(("mutable", "jit_class", "lazy_inline", "no_inline", "recompute"), "_mindspore._script"),
     **dict.fromkeys(
-        ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "set_deterministic", "STRICT", "COMPATIBLE", "LAX"),
+        (
+            "manual_seed",
+            "initial_seed",
+            "get_rng_state",
+            "set_rng_state",
+            "set_deterministic",
+            "STRICT",
+            "COMPATIBLE",
+            "LAX",
+        ),
         "context",
     ),
     **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_files._checkpoint"),

@@ -513,8 +513,7 @@ class TensorFrontend final : public capture::Frontend {
       dtype = asked;
     }
     graph::GraphBuilder& builder = session.builder();
-    const ValueId whole =
-        builder.empty(dtype, graph::Dims(numbers.lengths.begin(), numbers.lengths.end()));
+    const ValueId whole = builder.empty(dtype, graph::Dims(numbers.lengths.begin(), numbers.lengths.end()));
     for (std::size_t i = 0; i < numbers.leaves.size(); ++i) {
       ValueId place = whole;
       std::size_t rest = i, step = numbers.leaves.size();
@@ -542,8 +541,8 @@ class TensorFrontend final : public capture::Frontend {
     }
     // shape, init, const_arg and device at their defaults
     const bool plain = args.size() <= 2 || std::all_of(args.begin() + 2, args.end(), [](const Value* x) {
-      return x->is_none() || (x->is_constant() && x->object.get() == Py_False);
-    });
+                         return x->is_none() || (x->is_constant() && x->object.get() == Py_False);
+                       });
     if (!data || !plain) return break_at(BreakId::UnsupportedArgument, "Tensor()");
     if (data->kind == ValueKind::List || data->kind == ValueKind::Tuple) return of_numbers(session, data, rule);
     Value* array = data;

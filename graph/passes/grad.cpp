@@ -16,8 +16,8 @@
 // makes them this.
 //
 // With GradientRequest::integers whole numbers have cotangents too, in their own dtype, as MindSpore has them: a cast
-// to integers is followed like any other, and what comes to an operand is cast to the operand's dtype. Truth values vary
-// with truth values only.
+// to integers is followed like any other, and what comes to an operand is cast to the operand's dtype. Truth values
+// vary with truth values only.
 //
 // Relies on: program order is memory order; two params do not overlap where one is written.
 #include "graph/passes/grad.h"
@@ -153,8 +153,7 @@ class Reverse {
       if (n.op == Op::Write) {
         const ValueId target = cotangents_.base(n.inputs[0]);
         writes_[index(graph_.root(v))].push_back(at);
-        if (varies(n.inputs[1]) && can_vary(n.type.dtype) && stops_.count(target) == 0)
-          varying_.insert(index(target));
+        if (varies(n.inputs[1]) && can_vary(n.type.dtype) && stops_.count(target) == 0) varying_.insert(index(target));
         active_[index(v)] = varies(target);
         continue;
       }

@@ -43,7 +43,7 @@ struct GradientRequest {
   std::vector<ValueId> seeds;  // their cotangents: of their shapes and dtypes
   std::vector<ValueId> stops;  // values that count as constants
   LibraryGradients library;
-  bool o1 = false;  // operators may be joined that sum in another order
+  bool o1 = false;        // operators may be joined that sum in another order
   bool integers = false;  // integers and bools vary too: what reaches them is cast to their dtype
 };
 

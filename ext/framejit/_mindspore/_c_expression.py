@@ -19,7 +19,9 @@ __all__ = [
 ]
 
 _KEY = "__framejit_made__"  # in a function's dict: what it was marked as last
-_callers: collections.deque[Any] = collections.deque(maxlen=256)  # functions that were marked, which may have captured others
+_callers: collections.deque[Any] = collections.deque(
+    maxlen=256
+)  # functions that were marked, which may have captured others
 
 
 def _remember(made: Any) -> None:
@@ -61,7 +63,9 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     """
     function = getattr(function, "__func__", function)
     code = function if isinstance(function, CodeType) else getattr(function, "__code__", None)
-    made = function if _jit.is_compiled(function) else getattr(function, "__dict__", {}).get(_KEY, _jit.made_of.get(code))
+    made = (
+        function if _jit.is_compiled(function) else getattr(function, "__dict__", {}).get(_KEY, _jit.made_of.get(code))
+    )
     if not hasattr(made, "_report"):
         return None
     reports = [made._report()]
@@ -70,7 +74,10 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
         reports += [other._report() for other in others if getattr(other, "__code__", None) is code]
         if not any(map(_is_known, reports)):
             reports[0]["entries"] = [
-                entry for other in others for entry in other._report()["entries"] if any(one is code for one in entry["inlined"])
+                entry
+                for other in others
+                for entry in other._report()["entries"]
+                if any(one is code for one in entry["inlined"])
             ]
     if not any(map(_is_known, reports)):
         return None

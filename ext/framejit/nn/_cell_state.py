@@ -246,14 +246,12 @@ class CellState:
         if not isinstance(name, str):
             raise TypeError(f"buffer name should be a string.But got this type: {type(name)}")
         if not name or "." in name:
-            raise KeyError("buffer name can't contain \".\"" if name else 'buffer name can\'t be empty string ""')
+            raise KeyError('buffer name can\'t contain "."' if name else 'buffer name can\'t be empty string ""')
         buffers = self.__dict__.setdefault("_buffers", {})
         if hasattr(self, name) and name not in buffers:
             raise KeyError(f"attribute '{name}' already exists")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"cannot assign '{type(tensor)}' object to buffer '{name}' (Tensor or None required)"
-            )
+            raise TypeError(f"cannot assign '{type(tensor)}' object to buffer '{name}' (Tensor or None required)")
         buffers[name] = persistent
         self.__dict__[name] = tensor
 
@@ -375,7 +373,9 @@ class CellState:
                 unexpected.discard(front + name)
                 value = state_dict[front + name]
                 if not isinstance(value, Tensor) or value.shape != place.shape:
-                    errors.append(f"size mismatch for {front + name}: {getattr(value, 'shape', value)} in the state, {place.shape} here")
+                    errors.append(
+                        f"size mismatch for {front + name}: {getattr(value, 'shape', value)} in the state, {place.shape} here"
+                    )
                     continue
                 place.assign_value(value.astype(place.dtype))
         found = IncompatibleKeys(missing, sorted(unexpected))

@@ -20,7 +20,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def constexpr(fn: Any = None, get_instance: bool = True, name: str | None = None, reuse_result: bool = True, check: bool = True) -> Any:
+def constexpr(
+    fn: Any = None, get_instance: bool = True, name: str | None = None, reuse_result: bool = True, check: bool = True
+) -> Any:
     """Decorate a function that computes with constants; the function itself: constants need no mark here.
 
     Parameters
@@ -144,7 +146,9 @@ def _positions(grad_position: Any) -> tuple[int, ...]:
     given = grad_position if isinstance(grad_position, tuple) else (grad_position,)
     for at in given:
         if not isinstance(at, int) or isinstance(at, bool):
-            raise TypeError(f"For 'jacfwd' and 'jacrev', the 'grad_position' must be int or tuple of int, but got {at!r}.")
+            raise TypeError(
+                f"For 'jacfwd' and 'jacrev', the 'grad_position' must be int or tuple of int, but got {at!r}."
+            )
         if at < 0:
             raise ValueError(f"For 'jacfwd' and 'jacrev', the 'grad_position' must be >= 0, but got {at}.")
     return given
@@ -240,7 +244,12 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Any:
                 gradients = back(*sens)
                 of_one.append(gradients if isinstance(gradients, tuple) else (gradients,))
             rows.append(
-                tuple([_shape.reshape(_shape.stack([row[i] for row in of_one]), (*one.shape, *x.shape)) for i, x in enumerate(given)])
+                tuple(
+                    [
+                        _shape.reshape(_shape.stack([row[i] for row in of_one]), (*one.shape, *x.shape))
+                        for i, x in enumerate(given)
+                    ]
+                )
             )
         many = isinstance(grad_position, tuple) and len(given) > 1
         by_output = [row if many else row[0] for row in rows]
@@ -248,5 +257,3 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Any:
         return (found, *aux) if has_aux else found
 
     return jacobian
-
-

@@ -100,7 +100,9 @@ def select(self: Any, condition: Any, y: Any) -> Any:
 def searchsorted(self: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where the values would be put into the Tensor, which is sorted, or is by `sorter`."""
     if side not in ("left", "right"):
-        raise ValueError(f"For 'Tensor.searchsorted', the argument 'side' should be one of in ['left', 'right'], but got {side}.")
+        raise ValueError(
+            f"For 'Tensor.searchsorted', the argument 'side' should be one of in ['left', 'right'], but got {side}."
+        )
     own = self if sorter is None else self[sorter]
     return _shape.searchsorted(own, v if isinstance(v, Tensor) else Tensor(v), right=side == "right")
 
@@ -195,7 +197,11 @@ def stride(self: Any, dim: int | None = None) -> Any:
 
 def type_(self: Any, dtype: Any = None) -> Any:
     """Converted to a dtype; without one, the name of the Tensor's."""
-    return f"mindspore.{np.dtype(_core._dtype(self.dtype)).name.capitalize()}Tensor" if dtype is None else self.astype(dtype)
+    return (
+        f"mindspore.{np.dtype(_core._dtype(self.dtype)).name.capitalize()}Tensor"
+        if dtype is None
+        else self.astype(dtype)
+    )
 
 
 def value(self: Any) -> Any:
@@ -211,7 +217,9 @@ def set_dtype(self: Any, dtype: Any) -> Any:
 def set_const_arg(self: Any, const_arg: bool = True) -> None:
     """Nothing: a Tensor is compiled as an argument, whatever it is."""
     if not isinstance(const_arg, bool):
-        raise TypeError(f"For 'set_const_arg', the type of 'const_arg' must be bool, but got {type(const_arg).__name__}.")
+        raise TypeError(
+            f"For 'set_const_arg', the type of 'const_arg' must be bool, but got {type(const_arg).__name__}."
+        )
 
 
 def is_signed(self: Any) -> bool:

@@ -51,7 +51,9 @@ class Primitive:
         self.name: str = type(self).__name__
         self._options = {**self._parameters, **given}
         self.attrs: dict[str, Any] = {**self.__dict__.get("attrs", {}), **given}
-        self.init_attrs: dict[str, Any] = self.__dict__.get("init_attrs", {})  # of prim_attr_register, which comes first
+        self.init_attrs: dict[str, Any] = self.__dict__.get(
+            "init_attrs", {}
+        )  # of prim_attr_register, which comes first
         self.function: Any = type(self)._function  # an attribute of the object: capture reads it as such
 
     def __call__(self, *args: Any) -> Any:

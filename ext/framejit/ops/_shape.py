@@ -73,11 +73,9 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     return _tensor(_array(input).swapaxes(axis0, axis1))
 
 
-
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     """With two axes swapped."""
     return swapaxes(input, dim0, dim1)
-
 
 
 def movedim(x: Any, source: Any, destination: Any) -> Any:
@@ -113,11 +111,9 @@ def broadcast_to(input: Any, shape: Any) -> Any:
     return _tensor(x.copy() if sizes == x.shape else np.broadcast_to(x, sizes))
 
 
-
 def expand(input_x: Any, size: Any) -> Any:
     """Repeated to a shape."""
     return broadcast_to(input_x, size)
-
 
 
 def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Any:
@@ -249,11 +245,9 @@ def unstack(input_x: Any, axis: int = 0) -> Any:
     return tuple([_tensor(x[(*lead, i, ...)]) for i in range(x.shape[axis])])
 
 
-
 def unbind(input: Any, dim: int = 0) -> Any:
     """The parts along an axis, without it."""
     return unstack(input, dim)
-
 
 
 def narrow(input: Any, axis: int, start: int, length: int) -> Any:
@@ -443,11 +437,9 @@ def gather_elements(input: Any, dim: int, index: Any) -> Any:
     return _tensor(np.take_along_axis(within, at, axis))
 
 
-
 def gather_d(x: Any, dim: int, index: Any) -> Any:
     """The elements at places along an axis."""
     return gather_elements(x, dim, index)
-
 
 
 def take_along_dim(input: Any, indices: Any, dim: int) -> Any:

@@ -124,12 +124,16 @@ def custom_mixed_precision(
     if not isinstance(network, nn.Cell):
         raise TypeError(f"The network type should be Cell, but got {type(network).__name__}.")
     if (white_list is None) == (black_list is None):
-        raise ValueError("For 'custom_mixed_precision', one of 'white_list' and 'black_list' must be given, and not both.")
+        raise ValueError(
+            "For 'custom_mixed_precision', one of 'white_list' and 'black_list' must be given, and not both."
+        )
     if dtype not in _FLOATS:
         raise ValueError(f"The dtype should be float16 or bfloat16, but got {dtype!r}.")
     given = black_list if white_list is None else white_list
     if not isinstance(given, list):
-        raise TypeError(f"For 'custom_mixed_precision', the list must be a list of classes, but got {type(given).__name__}.")
+        raise TypeError(
+            f"For 'custom_mixed_precision', the list must be a list of classes, but got {type(given).__name__}."
+        )
     chosen = tuple(given)
     for _, cell in network.cells_and_names():
         if white_list is not None and isinstance(cell, chosen):
@@ -208,7 +212,9 @@ class StaticLossScaler(LossScaler):
 
     def __init__(self, scale_value: float) -> None:
         if not scale_value >= 1.0:
-            raise ValueError(f"For '{type(self).__name__}', the 'scale_value' must be at least 1, but got {scale_value}.")
+            raise ValueError(
+                f"For '{type(self).__name__}', the 'scale_value' must be at least 1, but got {scale_value}."
+            )
         self.scale_value = Parameter(Tensor(scale_value, ALL["float32"]), name="scale_value", requires_grad=False)
 
     def scale(self, inputs: Any) -> Any:
