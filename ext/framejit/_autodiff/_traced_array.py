@@ -419,7 +419,7 @@ def _can_vary(kind: str, call: Call, plain: Any, nodes: Any, tapes: Any) -> bool
     if kind != "b" and call.function in _CASTS:
         return True
     kinds = "b" if kind == "b" else "biu"
-    return any(node is not None and _kind(x) in kinds for x, node in zip(plain, nodes))
+    return any(node is not None and _kind(x) in kinds for x, node in zip(plain, nodes, strict=True))
 
 
 def _with_others(function: Any, others: list[Any], at: int) -> Callable[..., Any]:

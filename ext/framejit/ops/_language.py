@@ -41,7 +41,7 @@ _primexpr = constexpr
 def isconstant(x: Any) -> bool:
     """Whether a value is known while a graph is made: whether it is no Tensor."""
     if isinstance(x, (tuple, list)):
-        return all([isconstant(item) for item in x])
+        return all(isconstant(item) for item in x)
     return not isinstance(x, Tensor)
 
 

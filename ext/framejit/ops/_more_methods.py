@@ -142,7 +142,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     """Summed over the axes along which a Tensor of that shape would be repeated."""
     shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     extra = self.ndim - len(shape)
-    if extra < 0 or any([n != m and m != 1 for n, m in zip(self.shape[extra:], shape)]):
+    if extra < 0 or any(n != m and m != 1 for n, m in zip(self.shape[extra:], shape)):
         raise ValueError(f"For sum_to_size, size {shape} is not expandable to the tensor size {self.shape}.")
     axes = tuple([i for i in range(self.ndim) if i < extra or self.shape[i] != shape[i - extra]])
     return _shape.reshape(_reduce.reduce_sum(self, axes), shape) if axes else _shape.reshape(self, shape)
