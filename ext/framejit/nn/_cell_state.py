@@ -102,7 +102,7 @@ class CellState:
     @property
     def create_time(self) -> int:
         """When it was asked for first, in nanoseconds: no two cells have the same."""
-        return self.__dict__.setdefault("_create_time", time.time_ns())  # type: ignore[no-any-return]
+        return self.__dict__.setdefault("_create_time", time.time_ns())
 
     @property
     def compile_cache(self) -> set[Any]:
@@ -138,7 +138,7 @@ class CellState:
 
     def get_flags(self) -> dict[str, Any]:
         """The attributes that `add_flags` has set, by name."""
-        return self.__dict__.setdefault("_func_graph_flags", {})  # type: ignore[no-any-return]
+        return self.__dict__.setdefault("_func_graph_flags", {})
 
     def set_boost(self, boost_type: str) -> Any:
         """Set the flag ``less_bn``, the one algorithm that MindSpore has; nothing depends on it."""
@@ -331,7 +331,7 @@ class CellState:
                 cell.state_dict(destination=out, prefix=f"{prefix}{name}.")
         for hook in self._state_hooks("after"):
             hook(self, out, prefix, {})
-        return out  # type: ignore[no-any-return]
+        return out
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Copy values into the parameters and buffers, by their paths.
@@ -351,7 +351,8 @@ class CellState:
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         errors: list[str] = []
-        missing, unexpected = [], set(state_dict)
+        missing: list[str] = []
+        unexpected = set(state_dict)
         for path, cell in self.cells_and_names():  # type: ignore[attr-defined]
             front = f"{path}." if path else ""
             for hook in cell._state_hooks("load"):

@@ -132,7 +132,7 @@ def ptp(self: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return _reduce.amax(self, axis, keepdims) - _reduce.amin(self, axis, keepdims)
 
 
-def choose(self: Any, choices: Any, mode: str = "clip") -> Any:
+def choose(self: Any, choices: Any, mode: Any = "clip") -> Any:
     """From each place of the choices the one that the Tensor says."""
     arrays = [_array(x if isinstance(x, Tensor) else Tensor(x)) for x in choices]
     return _tensor(np.choose(_array(self), arrays, mode=mode))
@@ -245,7 +245,7 @@ def to_coo(self: Any) -> Any:
 
 def get_bytes(self: Any) -> bytes:
     """The elements as bytes."""
-    return self.asnumpy().tobytes()  # type: ignore[no-any-return]
+    return self.asnumpy().tobytes()
 
 
 def kthvalue(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
