@@ -375,6 +375,10 @@ class Reverse {
     const ValueId dst = graph_.node(v).inputs[0], value = graph_.node(v).inputs[1], of = cotangents_.base(dst);
     ValueId g = cotangents_.of(dst);
     if (g == kNoValue) return;
+    // What is assigned to a Parameter is not followed: it stays the same Parameter.
+    if (graph_.node(of).op == Op::Param && same_place(graph_.type(dst), graph_.type(of)) &&
+        stops_.count(cotangents_.base(value)) != 0)
+      return;
     if (dst == of) {
       cotangents_.erase(of);
     } else {

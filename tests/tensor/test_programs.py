@@ -157,6 +157,61 @@ def test_attributes_that_a_cell_sets_are_part_of_the_graph():
         assert (net.inner.count, net.inner.last.tolist(), net.inner.fresh.tolist()) == (round, [2.0], [3.0])
 
 
+def test_a_parameter_that_a_cell_assigns_is_part_of_the_graph():
+    class Running(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.total = Parameter(Tensor([0.0, 0.0]), name="total")
+
+        def construct(self, x):
+            self.total = self.total + x
+            return self.total * 2
+
+    net = Running()
+    step = fj.jit(net.construct, fullgraph=True)
+    for round in range(1, 4):
+        assert step(Tensor([1.0, 2.0])).tolist() == [2.0 * round, 4.0 * round]
+        assert net.total.tolist() == [1.0 * round, 2.0 * round]
+    with pytest.raises(ValueError, match="Can not change the shape"):
+        net.total = Tensor([1.0])
+
+
+@pytest.mark.parametrize("how", ["assigned", "ops.assign", "ops.assign_add"])
+@pytest.mark.parametrize("run", ["captured", "kept on a tape"])
+def test_no_gradient_follows_what_is_written_into_a_parameter(how, run):
+    class Running(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.total = Parameter(Tensor([2.0]), name="total")
+
+        def construct(self, x):
+            if run == "kept on a tape":
+                str(id(x))
+            if how == "assigned":
+                self.total = x * 3
+            elif how == "ops.assign":
+                ops.assign(self.total, x * 3)
+            else:
+                ops.assign_add(self.total, x * 3)
+            return x * self.total
+
+    value = 17.0 if how == "ops.assign_add" else 15.0
+    net = Running()
+    assert fj.grad(net)(Tensor([5.0])).tolist() == [value] and net.total.tolist() == [value]
+    net = Running()
+    assert fj.grad(net, None, net.trainable_params())(Tensor([5.0]))[0].tolist() == [5.0]
+
+
+def test_attributes_of_parameters_are_asked_for_as_eager():
+    p = Parameter(Tensor([2.0]), name="p", requires_grad=False)
+
+    def f(x):
+        return x + 1, hasattr(p, "name"), getattr(p, "requires_grad", 3), hasattr(p, "foo"), hasattr(x, "foo")
+
+    found, expected = fj.jit(f)(Tensor([1.0])), f(Tensor([1.0]))
+    assert found[1:] == expected[1:] == (True, False, False, False)
+
+
 @pytest.mark.parametrize("shapes", [((5, 7), (7, 3)), ((2, 5, 70), (70, 33)), ((64,), (64,)), ((3, 4, 8), (8, 16))])
 def test_products_of_float16_are_those_of_eager(shapes):
     a, b = (values(*shape, dtype=np.float16) for shape in shapes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._api._control import disable
+from framejit._api._control import disable, is_compiling
 from framejit._api._errors import GraphBreakError
 from framejit._autodiff._backward import add_cotangent, propagate
 from framejit._autodiff._tape import (
@@ -67,6 +67,26 @@ def go_on(tapes: list[Tape]) -> None:
     """After `pause`."""
     thread.open = tapes
     _core.set_tape_hook(tensor_hook)
+
+
+def assign(parameter: Any, value: Any) -> None:
+    """Write into a Parameter what no gradient follows, as MindSpore does: gradients are with respect to what is there when it is used."""
+    if not is_kept():
+        parameter[...] = value
+    elif is_compiling():
+        parameter[...] = stop(value)
+    else:
+        _write(parameter, value)
+
+
+@disable
+def _write(tensor: Any, value: Any) -> None:
+    """An assignment that is on no tape."""
+    hook = _core.set_tape_hook(None)
+    try:
+        tensor[...] = value
+    finally:
+        _core.set_tape_hook(hook)
 
 
 def close(tape: Any) -> None:

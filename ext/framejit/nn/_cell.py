@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from framejit import context
 from framejit._api._control import is_compiling
 from framejit._autodiff._hooks import HookHandle, call_with_backward
-from framejit._autodiff._primitives import is_kept
+from framejit._autodiff._primitives import assign, is_kept
 from framejit._tensors._parameter import Parameter, ParameterTuple
 from framejit._tensors._tensor import Tensor
 from framejit.nn._cell_state import CellState, as_float
@@ -204,7 +204,10 @@ class Cell(CellState):
                     f"For 'Cell', the type of {name} must be Parameter or Tensor, but got {type(value).__name__}: it already exists in "
                     "the network as a Parameter."
                 )
-            params[name].set_data(value)
+            if value.dtype == params[name].dtype and value.shape == params[name].shape:
+                assign(params[name], value)  # which is captured
+            else:
+                params[name].set_data(value)
         elif name in cells and value is not None:
             raise TypeError(f"For 'Cell', the type of {name} must be Cell, but got {type(value).__name__}.")
         else:

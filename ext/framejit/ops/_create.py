@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._autodiff import _primitives
 from framejit._api._dtypes import ALL
 from framejit._core import _array, _dtype, _tensor
 from framejit.ops._shape import _ints
@@ -103,21 +104,28 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = _INT64) ->
 # --- Into what exists -----------------------------------------------------------------------------------------------------
 
 
+def _write(variable: Any, value: Any) -> None:
+    if type(variable) is not _core.Tensor:  # a Parameter
+        _primitives.assign(variable, value)
+    else:
+        variable[...] = value
+
+
 def assign(variable: Any, value: Any) -> Any:
-    """Writes `value` into `variable`, which is also the result."""
-    variable[...] = value
+    """Writes `value` into `variable`, which is also the result. No gradient follows what is written into a Parameter."""
+    _write(variable, value)
     return variable
 
 
 def assign_add(variable: Any, value: Any) -> Any:
     """Add `value` to `variable` in place."""
-    variable[...] = variable + value
+    _write(variable, variable + value)
     return variable
 
 
 def assign_sub(variable: Any, value: Any) -> Any:
     """Subtract `value` from `variable` in place."""
-    variable[...] = variable - value
+    _write(variable, variable - value)
     return variable
 
 
