@@ -214,7 +214,9 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
           method->items = {v, f};
           return method;
         }
-        auto* type = reinterpret_cast<PyTypeObject*>(frontend->type_of(x.session(), *v));
+        // That of the object: a subclass has attributes that the frontend does not know.
+        PyObject* own = v->source && v->object ? reinterpret_cast<PyObject*>(Py_TYPE(v->object.get())) : nullptr;
+        auto* type = reinterpret_cast<PyTypeObject*>(own ? own : frontend->type_of(x.session(), *v));
         static PyObject* const kHook = interned("__getattr__");
         if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
           return raises(x, PyExc_AttributeError,
