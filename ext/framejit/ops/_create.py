@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._autodiff import _primitives
 from framejit._api._dtypes import ALL
+from framejit._autodiff import _primitives
 from framejit._core import _array, _dtype, _tensor
 from framejit.ops._shape import _ints
 
