@@ -221,8 +221,11 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
         if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
           return raises(x, PyExc_AttributeError,
                         std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
-        if (PyObject* raw = type ? type_attr(type, name) : nullptr)
+        if (PyObject* raw = type ? type_attr(type, name) : nullptr) {
           if (Value* function = polyfill(x, raw)) return call_function(x, function, {v}, {});
+        } else if (PyObject* held = own && type->tp_dictoffset ? instance_attr(v->object.get(), name) : nullptr) {
+          return look(x, lazy(x, held, attr_source(v->source, name)));
+        }
         return frontend->get_attr(x.session(), v, text);
       }
       break;
@@ -650,6 +653,8 @@ Captured<bool> has_attr(Executor& x, Value* v, PyObject* name) {
       return false;
     }
   }
+  // What an array's class has; no class of arrays that are captured has properties that raise.
+  if (v->kind == ValueKind::Array && v->source && v->object && type_attr(Py_TYPE(v->object.get()), name)) return true;
   Captured<Value*> value = get_attr(x, v, name);
   if (value) return true;
   const Value* raised = value.error().raised;

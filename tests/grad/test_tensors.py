@@ -399,3 +399,13 @@ def test_what_a_softmax_subtracts_is_a_constant(f):
     first = lambda x: fj.grad(weighed)(Tensor(x)).asnumpy()  # noqa: E731
     wanted = differences(lambda x: np.sum(first(x)) + np.sum(first(x) ** 2), (np.array([[0.1, 0.7, -0.3, 0.2]]),))
     np.testing.assert_allclose(second.asnumpy(), wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_gradients_have_the_form_of_containers():
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    f = lambda given: (given["a"] * given["b"][0]).sum()  # noqa: E731
+    for gradient in (fj.grad(f), fj.jit(lambda given: fj.grad(f)(given))):
+        found = gradient({"a": x, "b": [y, 3]})
+        assert found["a"].tolist() == [3, 4] and type(found["b"]) is list and found["b"][0].tolist() == [1, 2]
+    first, second = ops.GradOperation(get_all=True)(lambda pair, z: pair[0] * pair[1] * z)((x, y), x)
+    assert type(first) is tuple and [g.tolist() for g in first] == [[3, 8], [1, 4]] and second.tolist() == [3, 8]

@@ -34,6 +34,8 @@ def _watched(tape: Any, x: Any, found: list[Any]) -> Any:
     """`x`, an argument, with its arrays watched; these are appended to `found`."""
     if isinstance(x, (tuple, list)):
         return type(x)([_watched(tape, item, found) for item in x])
+    if type(x) is dict:
+        return {key: _watched(tape, value, found) for key, value in x.items()}
     if isinstance(x, _ARRAYS):
         new = watch(tape, x)
         found.append(new)
@@ -59,16 +61,21 @@ def _leaves(out: Any) -> list[Any]:
 
 
 def _varies(x: Any) -> bool:
-    """Whether an argument has a gradient: an array, or a tuple or list with one in it."""
+    """Whether an argument has a gradient: an array, or a tuple, list or dict with one in it."""
     if isinstance(x, (tuple, list)):
         return any([_varies(item) for item in x])
+    if type(x) is dict:
+        return any([_varies(value) for value in x.values()])
     return isinstance(x, _ARRAYS)
 
 
 def _like(x: Any, gradients: list[Any]) -> Any:
     """Gradients in the structure of an argument; () for what has none. They are taken from the front of the list."""
+    if type(x) is dict:
+        return {key: _like(value, gradients) for key, value in x.items()}
     if isinstance(x, (tuple, list)):
-        return tuple([_like(item, gradients) for item in x])
+        found = [_like(item, gradients) for item in x]
+        return found if type(x) is list else tuple(found)
     return gradients.pop(0) if isinstance(x, _ARRAYS) else ()
 
 
