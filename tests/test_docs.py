@@ -27,7 +27,16 @@ BLOCK = re.compile(r"^```(python|pycon|\{code-cell\})\n(.*?)^```$", re.MULTILINE
 REASON = framejit.unsupported_reason()
 # Pages whose examples show what was captured, or are of the compiled half.
 OF_CAPTURE = {"control_flow.md", "diagnostics.md", "from_jax.md", "from_mindspore.md", "from_numba.md", "from_torch.md"}
-OF_CAPTURE |= {"gradients.md", "libraries.md", "loops.md", "notebooks.md", "programs.md", "training.md", "tutorial.md", "usage.md"}
+OF_CAPTURE |= {
+    "gradients.md",
+    "libraries.md",
+    "loops.md",
+    "notebooks.md",
+    "programs.md",
+    "training.md",
+    "tutorial.md",
+    "usage.md",
+}
 PACKAGE = Path(framejit.__file__).parent
 MODULES = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
