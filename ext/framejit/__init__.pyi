@@ -234,6 +234,7 @@ def value_and_grad(
     weights: Any = None,
     has_aux: bool = False,
     return_ids: bool = False,
+    sens_param: bool = False,
 ) -> Callable[_P, tuple[Any, Any]]: ...
 
 bool_: DType

@@ -6,7 +6,11 @@ from typing import Any
 
 from framejit import ops
 
-erfc, exp2, expm1, log1p, sinc = ops.erfc, ops.exp2, ops.expm1, ops.log1p, ops.sinc
+erfc: Any = ops.erfc
+exp2: Any = ops.exp2
+expm1: Any = ops.expm1
+log1p: Any = ops.log1p
+sinc: Any = ops.sinc
 
 
 def log_softmax(input: Any, dim: int | None = None, *, dtype: Any = None) -> Any:

@@ -24,7 +24,8 @@ class IncompatibleKeys:
     """
 
     def __init__(self, missing_keys: list[str], unexpected_keys: list[str]) -> None:
-        self.missing_keys, self.unexpected_keys = missing_keys, unexpected_keys
+        self.missing_keys = missing_keys
+        self.unexpected_keys = unexpected_keys
 
     def __iter__(self) -> Iterator[list[str]]:
         return iter((self.missing_keys, self.unexpected_keys))
@@ -43,30 +44,30 @@ class CellState:
 
     # What MindSpore's graphs keep with a cell. Programs read and set these; nothing depends on them here.
     IGNORE_LIST: Any = ()
-    total_instance_count = 0
-    grad_ops_label = False
-    bprop_debug = False
+    total_instance_count: int = 0
+    grad_ops_label: bool = False
+    bprop_debug: bool = False
     cell_type: Any = None
-    is_top_cell = False
-    arguments_key = ""
-    compiled = False
+    is_top_cell: bool = False
+    arguments_key: str = ""
+    compiled: bool = False
     compile_phase: Any = None
     sequence_modified: Any = None
     parallel_parameter_name_list: Any = ()
     _dynamic_shape_inputs: Any = None
     _has_mutable_args_list: Any = None
-    _amp_level = ""
+    _amp_level: str = ""
     _scope: Any = None
-    _param_prefix = ""
-    _cell_tag = ""
+    _param_prefix: str = ""
+    _cell_tag: str = ""
     _compile_args: Any = None
-    _is_recursion_hook = False
+    _is_recursion_hook: bool = False
     _recompute_cell: Any = None
     _shard_fn: Any = None
     _in_strategy: Any = None
     _out_strategy: Any = None
     _float_type: Any = None
-    _phase = "train"
+    _phase: str = "train"
     _buffers: Any = None
     _flags: Any = None
     _hooks_of_state: Any = None

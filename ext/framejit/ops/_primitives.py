@@ -64,8 +64,8 @@ class Primitive:
 
     # --- What MindSpore's compiler is told about a primitive: kept, and nothing depends on it ------------------------------
 
-    update_parameter = False
-    instance_name = ""
+    update_parameter: bool = False
+    instance_name: str = ""
 
     def add_prim_attr(self, name: str, value: Any) -> Primitive:
         """Keep an attribute by name."""
@@ -77,7 +77,8 @@ class Primitive:
         self.attrs.pop(name, None)
         return self
 
-    add_attr, del_attr = add_prim_attr, del_prim_attr
+    add_attr = add_prim_attr
+    del_attr = del_prim_attr
 
     def get_attr_dict(self) -> dict[str, Any]:
         """The attributes by name."""

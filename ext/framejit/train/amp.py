@@ -215,7 +215,7 @@ class StaticLossScaler(LossScaler):
             raise ValueError(
                 f"For '{type(self).__name__}', the 'scale_value' must be at least 1, but got {scale_value}."
             )
-        self.scale_value = Parameter(Tensor(scale_value, ALL["float32"]), name="scale_value", requires_grad=False)
+        self.scale_value: Any = Parameter(Tensor(scale_value, ALL["float32"]), name="scale_value", requires_grad=False)
 
     def scale(self, inputs: Any) -> Any:
         """The inputs times the scale, in their dtype."""
@@ -256,8 +256,9 @@ class DynamicLossScaler(StaticLossScaler):
         for name, value in (("scale_factor", scale_factor), ("scale_window", scale_window)):
             if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
                 raise ValueError(f"For 'DynamicLossScaler', the '{name}' must be a positive int, but got {value!r}.")
-        self.scale_factor, self.scale_window = scale_factor, scale_window
-        self.counter = Parameter(Tensor(0, ALL["int32"]), name="counter", requires_grad=False)
+        self.scale_factor: int = scale_factor
+        self.scale_window: int = scale_window
+        self.counter: Any = Parameter(Tensor(0, ALL["int32"]), name="counter", requires_grad=False)
 
     def adjust(self, grads_finite: Any) -> Any:
         """True, after the scale was told of a step."""
