@@ -331,7 +331,7 @@ PyObject* library_callable(PyObject*, PyObject* index) {
   const long long number = PyLong_AsLongLong(index);
   if (number == -1 && PyErr_Occurred()) return nullptr;
   const LibraryCall* call = library_call_at(number);
-  return Py_NewRef(call ? call->callable.get() : Py_None);
+  return Py_NewRef(call && call->callable ? call->callable.get() : Py_None);
 }
 
 PyMethodDef methods[] = {{"library_callable", library_callable, METH_O,
