@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
 
 from framejit._api import _jit
@@ -18,21 +18,9 @@ __all__ = [
     "update_pijit_default_config",
 ]
 
-_KEY = "__framejit_made__"  # in a function's dict: what it was marked as last
-_callers: collections.deque[Any] = collections.deque(
-    maxlen=256
-)  # functions that were marked, which may have captured others
-
-
-def _remember(made: Any) -> None:
-    """What is known of a function lives as long as that does, also where `jit` was called for one call."""
-    function = getattr(made, "__wrapped__", None)
-    if isinstance(function, FunctionType):
-        function.__dict__[_KEY] = made
-    _callers.append(made)
-
-
-_jit.on_made.append(_remember)
+# The functions that were marked last, which may have captured others. They stay although `jit` was called for one call.
+_callers: collections.deque[Any] = collections.deque(maxlen=64)
+_jit.on_made.append(_callers.append)
 
 
 def _is_known(report: dict[str, Any]) -> bool:
@@ -63,9 +51,7 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     """
     function = getattr(function, "__func__", function)
     code = function if isinstance(function, CodeType) else getattr(function, "__code__", None)
-    made = (
-        function if _jit.is_compiled(function) else getattr(function, "__dict__", {}).get(_KEY, _jit.made_of.get(code))
-    )
+    made = function if _jit.is_compiled(function) else _jit.made_of.get(code)
     if not hasattr(made, "_report"):
         return None
     reports = [made._report()]
