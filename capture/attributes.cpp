@@ -653,8 +653,12 @@ Captured<bool> has_attr(Executor& x, Value* v, PyObject* name) {
       return false;
     }
   }
-  // What an array's class has; no class of arrays that are captured has properties that raise.
-  if (v->kind == ValueKind::Array && v->source && v->object && type_attr(Py_TYPE(v->object.get()), name)) return true;
+  // It is there if its class has it. A property may raise for arrays of this rank and dtype, as x.mT of one axis does.
+  if (v->kind == ValueKind::Array && v->source && v->object && type_attr(Py_TYPE(v->object.get()), name)) {
+    const Ref<> held = Ref<>::steal(PyObject_GetAttr(v->object.get(), name));
+    if (held) return true;
+    PyErr_Clear();
+  }
   Captured<Value*> value = get_attr(x, v, name);
   if (value) return true;
   const Value* raised = value.error().raised;
