@@ -123,6 +123,16 @@ cfg::Id LoopBuilder::load(cfg::Id base, int offset, cfg::Mem mem, cfg::Id at, in
   return add(n);
 }
 
+void LoopBuilder::store(cfg::Id base, int offset, cfg::Id value, cfg::Mem mem) {
+  cfg::Node n;
+  n.op = cfg::Op::Store;
+  n.mem = mem;
+  n.args[0] = base;
+  n.args[2] = value;
+  n.imm = offset;
+  add(n);
+}
+
 /// A result of NumPy's scalars that a conversion or comparison would hide: is it one of which NumPy may warn?
 cfg::Id LoopBuilder::settled(cfg::Id id) {
   const auto at = std::find(pending.begin(), pending.end(), id);

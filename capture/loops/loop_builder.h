@@ -79,6 +79,7 @@ class LoopBuilder {
   cfg::Id op(cfg::Op op, cfg::Type type, cfg::Id a, cfg::Id b = cfg::kNone, cfg::Id c = cfg::kNone);
   cfg::Id exact(cfg::Op op, cfg::Id a, cfg::Id b);
   cfg::Id load(cfg::Id base, int offset, cfg::Mem mem = cfg::Mem::I64, cfg::Id index = cfg::kNone, int scale = 1);
+  void store(cfg::Id base, int offset, cfg::Id value, cfg::Mem mem = cfg::Mem::I64);
   cfg::Id call(const cfg::Function& function, cfg::Id a, cfg::Id b = cfg::kNone);
   void check(cfg::Id condition);
   void check_finite(cfg::Id value);

@@ -27,7 +27,6 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
 Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args);
 void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args);
 Typed iterator_over(LoopTranslator& t, const Typed& v);
-void store(LoopTranslator& t, cfg::Id object, int offset, cfg::Id value);
 
 }  // namespace
 
@@ -708,18 +707,14 @@ void for_item(LoopTranslator& t, const Instr& i) {
   const bool was_there = iterator.object >= 0;
   const cfg::Id more = has_more(t, iterator);
   const uint32_t here = t.block;
-  const auto new_block = [&] {
-    t.cfg.blocks.emplace_back();
-    t.cfg.blocks.back().level = t.cfg.blocks[here].level;
-    return static_cast<uint32_t>(t.cfg.blocks.size() - 1);
-  };
+  const uint32_t level = t.cfg.blocks[here].level;
   // The item is read in a block of its own, after the test.
-  const uint32_t inside = new_block();
+  const uint32_t inside = t.new_block(level);
   cfg::Edge end;
   if (was_there) {
     // The interpreter ends an iterator that was there.
     if (!t.state.checkpoint) give_up("the state at the head of a loop cannot be kept");
-    end.block = new_block();
+    end.block = t.new_block(level);
     t.cfg.blocks[end.block].end = cfg::Block::End::Leave;
     t.cfg.blocks[end.block].exit = t.exit_at(*t.state.checkpoint, {});
     t.program->exits.back().early = false;
@@ -786,20 +781,11 @@ namespace {
 void set_range(LoopTranslator& t, cfg::Id iterator, cfg::Id next, cfg::Id left) {
   if constexpr (py::kRangeIndex >= 0) {
     const cfg::Id length = t.load(iterator, py::kRangeLength);
-    store(t, iterator, py::kRangeIndex, t.op(Op::Sub, Type::I64, length, left));
+    t.store(iterator, py::kRangeIndex, t.op(Op::Sub, Type::I64, length, left));
   } else {
-    store(t, iterator, py::kRangeStart, next);
-    store(t, iterator, py::kRangeLength, left);
+    t.store(iterator, py::kRangeStart, next);
+    t.store(iterator, py::kRangeLength, left);
   }
-}
-
-void store(LoopTranslator& t, cfg::Id object, int offset, cfg::Id value) {
-  cfg::Node n;
-  n.op = Op::Store;
-  n.args[0] = object;
-  n.args[2] = value;
-  n.imm = offset;
-  t.add(n);
 }
 
 }  // namespace
@@ -814,7 +800,7 @@ void give_back(LoopTranslator& t, const Typed& v) {
     if (part.kind == Kind::Joint) return;
     const cfg::Id iterator = t.input(Op::Object, part.object);
     if (part.kind == Kind::RangeIterator) set_range(t, iterator, part.ids[0], part.ids[1]);
-    else store(t, iterator, py::kIteratorIndex, part.ids[0]);
+    else t.store(iterator, py::kIteratorIndex, part.ids[0]);
   };
   give(give, v);
   t.take_checkpoint(true);

@@ -564,26 +564,12 @@ void update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id
   t.check(t.add(n));
 }
 
-void store(LoopTranslator& t, cfg::Id base, int offset, cfg::Mem mem, cfg::Id value) {
-  cfg::Node n;
-  n.op = Op::Store;
-  n.mem = mem;
-  n.args[0] = base;
-  n.args[2] = value;
-  n.imm = offset;
-  t.add(n);
-}
-
 /// Does one of two things, each in a block of its own. The translation goes on in a third one.
 template <class One, class Other>
 void either(LoopTranslator& t, cfg::Id condition, const One& one, const Other& other) {
   const uint32_t here = t.block;
-  const auto new_block = [&] {
-    t.cfg.blocks.emplace_back();
-    t.cfg.blocks.back().level = t.cfg.blocks[here].level;
-    return static_cast<uint32_t>(t.cfg.blocks.size() - 1);
-  };
-  const uint32_t first = new_block(), second = new_block(), behind = new_block();
+  const uint32_t level = t.cfg.blocks[here].level;
+  const uint32_t first = t.new_block(level), second = t.new_block(level), behind = t.new_block(level);
   cfg::Block& b = t.cfg.blocks[here];
   b.end = cfg::Block::End::Branch;
   b.condition = condition;
@@ -617,10 +603,10 @@ void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
   switch (value.kind) {
     case Kind::Float:
       return either(
-          t, is_own(&PyFloat_Type), [&] { store(t, held, py::kFloatValue, cfg::Mem::F64, number); },
+          t, is_own(&PyFloat_Type), [&] { t.store(held, py::kFloatValue, number, cfg::Mem::F64); },
           [&] { update(t, kStoreFloat, slot, t.op(Op::Bits, Type::I64, number)); });
     case Kind::Int: {
-      // A positive number of one digit, in place of one that has a digit at least.
+      // An int object that holds at least one digit takes a positive value of one digit.
       constexpr int64_t kLeast = py::kMostSharedInt + 1, kOne = py::kIntsHaveTags ? 1 << py::kIntSignBits : 1;
       const cfg::Id own = is_own(&PyLong_Type);
       const cfg::Id fits = t.op(Op::Below, Type::I64, t.op(Op::Sub, Type::I64, number, t.integer(kLeast)),
@@ -634,8 +620,8 @@ void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
             either(
                 t, has_room,
                 [&] {
-                  store(t, held, py::kIntTag, cfg::Mem::I64, t.integer(kOne));
-                  store(t, held, py::kIntDigit, cfg::Mem::I32, number);
+                  t.store(held, py::kIntTag, t.integer(kOne));
+                  t.store(held, py::kIntDigit, number, cfg::Mem::I32);
                 },
                 [&] { update(t, kStoreInt, slot, number); });
           },
@@ -646,8 +632,8 @@ void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
       const cfg::Id other = t.op(Op::Select, Type::I64, number, address(Py_False), address(Py_True));
       const auto count = [&](cfg::Id object, int64_t by) {
         if constexpr (!py::kHasImmortals)
-          store(t, object, py::kRefcountField, kCount,
-                t.op(Op::Add, Type::I64, t.load(object, py::kRefcountField, kCount), t.integer(by)));
+          t.store(object, py::kRefcountField,
+                  t.op(Op::Add, Type::I64, t.load(object, py::kRefcountField, kCount), t.integer(by)), kCount);
       };
       return either(
           t, equal(held, made), [] {},
@@ -655,7 +641,7 @@ void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
             either(
                 t, equal(held, other),
                 [&] {
-                  store(t, slot, 0, cfg::Mem::I64, made);
+                  t.store(slot, 0, made);
                   count(made, 1);
                   count(other, -1);
                 },
