@@ -16,7 +16,7 @@ class ProgressScope {
   bool is_outermost_;
 };
 
-/// What long steps of compilations ask again and again: whether they are to stop, since a signal waits for its handler.
+/// Long steps of a compilation call this repeatedly. They have to stop if a signal waits for its handler.
 bool poll_compilation();
 
 }  // namespace framejit::ext::dispatch

@@ -416,3 +416,18 @@ def test_a_dict_argument_may_hold_the_attributes(function, first):
     jitted = fj.jit(function, capture_mode="bytecode")
     for kind in (first, "own", "shared", "own", "shared"):
         assert outcome(jitted, kind) == outcome(function, kind), kind
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_hasattr_of_an_array_asks_its_properties(shape):
+    def has(x):
+        return hasattr(x, "mT"), hasattr(x, "nope"), hasattr(x, "shape"), x + 1.0
+
+    def outcome(function):
+        try:
+            return repr(function(np.ones(shape)))
+        except ValueError as error:
+            return type(error), str(error)
+
+    marked = fj.jit(has)
+    assert outcome(marked) == outcome(has) == outcome(marked)

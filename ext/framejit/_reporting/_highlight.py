@@ -27,7 +27,7 @@ _TOKENS = {
     "Name.Exception": "b",
 }
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_"))
-# Of formatted strings, from Python 3.12 on.
+# Tokens of formatted strings. Python 3.12 and later have them.
 _STRINGS = {token.STRING, *(getattr(token, f"FSTRING_{part}", -1) for part in ("START", "MIDDLE", "END"))}
 _Piece = tuple[str, str]  # class or "", text
 

@@ -45,7 +45,7 @@ def page(title: str, body: str) -> str:
 
 
 def output(heading: str, functions: list[FunctionReport], *, told: FunctionReport | None = None, cell: str = "") -> str:
-    """What a notebook shows: with a style of its own, and with links that lead into this output."""
+    """The HTML for a notebook cell, with its own style and with links inside this output."""
     body = functions_body(functions, prefix=f"fj{next(_numbers)}-", told=told, cell=cell)
     return f'<div class="fj"><style>{STYLE}</style>{heading}{body}</div>'
 
@@ -241,7 +241,7 @@ def _sentence(text: Any) -> str:
 
 
 def _reasons(records: Iterable[dict[str, Any]], prefix: str) -> str:
-    """What the documentation says on the breaks of a report."""
+    """The pages of the documentation on the breaks of a report."""
     found = [
         reasons()[number] for number in sorted({str(record.get("id")) for record in records}) if number in reasons()
     ]

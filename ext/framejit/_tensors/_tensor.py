@@ -220,7 +220,7 @@ _WITH_TENSORS = frozenset(
 
 
 def array_function(tensor: Tensor, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-    """What a function of NumPy returns for Tensors: what it returns for the ndarrays that they hold."""
+    """Call a function of NumPy on the ndarrays that the Tensors hold, and return its result."""
     if not all(issubclass(each, (Tensor, np.ndarray)) for each in types):
         return NotImplemented
     if function in _WITH_TENSORS or isinstance(keywords.get("out"), Tensor):
