@@ -38,15 +38,80 @@ class CfgEmitter : CfgNodes {
  public:
   CfgEmitter(const Cfg& cfg, asmjit::x86::Compiler& cc, Isa isa) : CfgNodes(cfg, cc, isa), isa_(isa) {}
 
+  static void emit_functions(const Cfg& cfg, asmjit::x86::Compiler& cc, Isa isa, const cfg::SelfCalls* self) {
+    CfgEmitter kernel(cfg, cc, isa);
+    if (self) {
+      asmjit::FuncSignatureBuilder signature;
+      describe(*self, signature);
+      kernel.itself_.calls = self;
+      kernel.itself_.function = cc.newFunc(signature);
+    }
+    kernel.emit_function();
+    if (!self) return;
+    CfgEmitter called(cfg, cc, isa);
+    called.itself_ = kernel.itself_;
+    called.emit_called();
+  }
+
+ private:
   void emit_function() {
-    asmjit::FuncNode* function =
-        cc_.addFunc(asmjit::FuncSignatureT<int64_t, const void*, const void*, const void*, void*, const void*>());
-    function->frame().setAvxEnabled();
-    function->frame().setAvxCleanup();
-    if (isa_ == Isa::Avx512) function->frame().setAvx512Enabled();
+    begin(cc_.addFunc(asmjit::FuncSignatureT<int64_t, const void*, const void*, const void*, void*, const void*>()));
     for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) *gp = cc_.newIntPtr();
     unsigned i = 0;
-    for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) function->setArg(i++, *gp);
+    for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) function_->setArg(i++, *gp);
+    emit_blocks();
+    cc_.endFunc();
+  }
+
+  /// The function that calls of the graph by itself call.
+  void emit_called() {
+    Itself& f = itself_;
+    f.is_called = true;
+    begin(cc_.addFunc(f.function));
+    f.run = cc_.newIntPtr();
+    f.depth = cc_.newInt64();
+    f.gives_up = cc_.newLabel();
+    function_->setArg(0, f.run);
+    function_->setArg(1, f.depth);
+    for (const cfg::SelfCalls::Argument& argument : f.calls->arguments) {
+      f.arguments.push_back(cc_.newInt64());
+      function_->setArg(1 + f.arguments.size(), f.arguments.back());
+      f.floats.emplace_back();
+      if (!argument.is_float) continue;
+      f.floats.back() = cc_.newStack(8, 8);
+      f.floats.back().setSize(8);
+      cc_.mov(f.floats.back(), f.arguments.back());
+    }
+    using Run = cfg::SelfCallRun;
+    objects_ = cc_.newIntPtr();
+    poll_ = cc_.newIntPtr();
+    cc_.mov(poll_, of_run(offsetof(Run, poll)));
+    cc_.mov(objects_, of_run(offsetof(Run, objects)));
+    cc_.test(f.depth, f.depth);
+    cc_.js(f.gives_up);
+    cc_.cmp(asmjit::x86::byte_ptr(poll_), 0);
+    cc_.jne(f.gives_up);
+    cc_.cmp(asmjit::x86::rsp, of_run(offsetof(Run, stack_limit)));
+    cc_.jb(f.gives_up);
+    cc_.inc(of_run(offsetof(Run, calls)));
+    emit_blocks();
+    cc_.bind(f.gives_up);
+    const Gp target = cc_.newIntPtr();
+    cc_.mov(target, of_run(offsetof(Run, give_up)));
+    asmjit::InvokeNode* call = nullptr;
+    cc_.invoke(&call, target, asmjit::FuncSignatureT<void, void*>());
+    call->setArg(0, f.run);
+    cc_.endFunc();
+  }
+
+  void begin(asmjit::FuncNode* function) {
+    function_ = function;
+    function_->frame().setAvxEnabled();
+    if (!itself_.is_called) function_->frame().setAvxCleanup();
+    if (isa_ == Isa::Avx512) function_->frame().setAvx512Enabled();
+  }
+
+  void emit_blocks() {
     for (std::size_t b = 0; b < cfg_.blocks.size(); ++b) blocks_.push_back(cc_.newLabel());
     for (std::size_t e = 0; e < cfg_.exits.size(); ++e) exits_.push_back(cc_.newLabel());
     taken_.assign(cfg_.exits.size(), false);
@@ -61,10 +126,8 @@ class CfgEmitter : CfgNodes {
     }
     for (uint32_t e = 0; e < cfg_.exits.size(); ++e)
       if (taken_[e]) emit_exit(e);
-    cc_.endFunc();
   }
 
- private:
   void go(const Edge& e, bool last) {
     pass(e);
     if (!last || e.block != next_) cc_.jmp(blocks_[e.block]);
@@ -113,6 +176,18 @@ class CfgEmitter : CfgNodes {
   void emit_exit(uint32_t e) {
     cc_.bind(exits_[e]);
     const std::vector<Id>& values = cfg_.exits[e].values;
+    if (itself_.is_called) {
+      const Id result = values[static_cast<std::size_t>(itself_.calls->results[cfg_.number_of(e)])];
+      compute(result);
+      if (cfg_.at(result).type == Type::F64) cc_.ret(xmm(result));
+      else cc_.ret(gp(result));
+    } else {
+      leave(e, values);
+    }
+    for (Id id : std::exchange(computed_, {})) gps_[id] = Gp();
+  }
+
+  void leave(uint32_t e, const std::vector<Id>& values) {
     for (Id v : values) compute(v);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Mem to = asmjit::x86::qword_ptr(out_, static_cast<int32_t>(8 * i));
@@ -129,10 +204,10 @@ class CfgEmitter : CfgNodes {
     const Gp number = cc_.newInt64();
     set(number, cfg_.number_of(e));
     cc_.ret(number);
-    for (Id id : std::exchange(computed_, {})) gps_[id] = Gp();
   }
 
   const Isa isa_;
+  asmjit::FuncNode* function_ = nullptr;
   std::vector<Label> blocks_;
   std::vector<std::pair<Label, const Edge*>> asides_;
   uint32_t next_ = kNone;
@@ -141,7 +216,8 @@ class CfgEmitter : CfgNodes {
 
 }  // namespace
 
-Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing) {
+Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing,
+                                       const cfg::SelfCalls* self) {
   if (isa == Isa::None) return Unexpected{std::string("no vector instruction set")};
   use_asmjit_shim();
   asmjit::CodeHolder code;
@@ -151,7 +227,7 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
   asmjit::x86::Compiler cc(&code);
-  CfgEmitter(cfg, cc, isa).emit_function();
+  CfgEmitter::emit_functions(cfg, cc, isa, self);
   cc.finalize();
   code.flatten();
   code.resolveUnresolvedLinks();

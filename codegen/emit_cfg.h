@@ -6,6 +6,7 @@
 #include "codegen/cpu.h"
 #include "codegen/kernel.h"
 #include "graph/cfg/cfg.h"
+#include "graph/cfg/self_calls.h"
 #include "graph/support/expected.h"
 
 namespace framejit::codegen {
@@ -14,7 +15,9 @@ namespace framejit::codegen {
 using CfgFn = int64_t (*)(const int64_t* symbols, char* const* pointers, void* const* objects, int64_t* out,
                           const unsigned char* poll);
 
-Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa,
-                                       bool with_listing = false);
+/// `self`: the graph may call itself. The calls are made by a second function, which has the arguments and the result
+/// in registers.
+Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing = false,
+                                       const cfg::SelfCalls* self = nullptr);
 
 }  // namespace framejit::codegen

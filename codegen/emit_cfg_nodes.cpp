@@ -22,6 +22,7 @@ using cfg::Type;
 using Cond = asmjit::x86::CondCode;
 
 const Label& CfgNodes::exit(uint32_t e) {
+  if (itself_.is_called && itself_.calls->results[cfg_.number_of(e)] < 0) return itself_.gives_up;
   std::vector<int64_t> key{cfg_.number_of(e)};
   for (Id v : cfg_.exits[e].values) key.push_back(v);
   e = same_exits_.emplace(std::move(key), e).first->second;
@@ -356,8 +357,61 @@ void CfgNodes::emit_float(Id id) {
   }
 }
 
+Mem CfgNodes::of_run(std::size_t offset) const {
+  return asmjit::x86::qword_ptr(itself_.run, static_cast<int32_t>(offset));
+}
+
+int CfgNodes::argument_of(const Node& input) const {
+  const std::vector<cfg::SelfCalls::Argument>& arguments = itself_.calls->arguments;
+  for (std::size_t k = 0; k < arguments.size(); ++k)
+    if (arguments[k].is_float == (input.op == Op::Pointer) && arguments[k].input == input.imm)
+      return static_cast<int>(k);
+  return -1;
+}
+
+void CfgNodes::emit_input(Id id) {
+  const Node& n = cfg_.at(id);
+  const auto at = static_cast<int32_t>(8 * n.imm);
+  if (!itself_.is_called)
+    return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(n.op == Op::Symbol ? symbols_ : pointers_, at)));
+  if (const int k = argument_of(n); k >= 0) {
+    if (n.op == Op::Symbol) cc_.mov(gp(id), itself_.arguments[static_cast<std::size_t>(k)]);
+    else cc_.lea(gp(id), itself_.floats[static_cast<std::size_t>(k)]);
+    return;
+  }
+  const Gp inputs = cc_.newIntPtr();
+  cc_.mov(inputs,
+          of_run(n.op == Op::Symbol ? offsetof(cfg::SelfCallRun, symbols) : offsetof(cfg::SelfCallRun, pointers)));
+  cc_.mov(gp(id), asmjit::x86::qword_ptr(inputs, at));
+}
+
+void CfgNodes::describe(const cfg::SelfCalls& self, asmjit::FuncSignatureBuilder& signature) {
+  signature.setCallConvId(asmjit::CallConvId::kCDecl);
+  signature.setRet(self.function.result == Type::F64 ? asmjit::TypeId::kFloat64 : asmjit::TypeId::kInt64);
+  for (std::size_t k = 0; k < 2 + self.arguments.size(); ++k) signature.addArg(asmjit::TypeId::kInt64);
+}
+
+asmjit::InvokeNode* CfgNodes::call_itself(const Node& n) {
+  const std::size_t count = itself_.calls->arguments.size();
+  const Gp run = itself_.is_called ? itself_.run : gp(n.args[0]), depth = cc_.newInt64();
+  Gp given[2];
+  for (std::size_t k = 0; k < count; ++k) given[k] = gp(n.args[1 + k]);
+  if (itself_.is_called) cc_.mov(depth, itself_.depth);
+  else cc_.mov(depth, asmjit::x86::qword_ptr(run, offsetof(cfg::SelfCallRun, depth)));
+  cc_.dec(depth);
+  asmjit::FuncSignatureBuilder signature;
+  describe(*itself_.calls, signature);
+  asmjit::InvokeNode* call = nullptr;
+  cc_.invoke(&call, itself_.function->label(), signature);
+  call->setArg(0, run);
+  call->setArg(1, depth);
+  for (std::size_t k = 0; k < count; ++k) call->setArg(2 + k, given[k]);
+  return call;
+}
+
 asmjit::InvokeNode* CfgNodes::call(const Node& n) {
   const cfg::Function& f = *n.function;
+  if (itself_.calls && &f == &itself_.calls->function) return call_itself(n);
   asmjit::FuncSignatureBuilder signature;
   signature.setCallConvId(asmjit::CallConvId::kCDecl);
   const auto type = [](Type t) { return t == Type::I64 ? asmjit::TypeId::kInt64 : asmjit::TypeId::kFloat64; };
@@ -487,8 +541,8 @@ void CfgNodes::emit_node(Id id) {
     case Op::SumOf: return vectors_.emit_sum(id);
     case Op::AddLanes: return vectors_.emit_add_lanes(id);
     case Op::Lane: return vectors_.emit_lane(id);
-    case Op::Symbol: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(symbols_, static_cast<int32_t>(8 * n.imm))));
-    case Op::Pointer: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(pointers_, static_cast<int32_t>(8 * n.imm))));
+    case Op::Symbol:
+    case Op::Pointer: return emit_input(id);
     case Op::Object: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(objects_, static_cast<int32_t>(8 * n.imm))));
     case Op::Load: return emit_load(id);
     case Op::Store: return emit_store(n);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/emit_cfg_registers.h"
+#include "graph/cfg/self_calls.h"
 
 namespace framejit::codegen {
 
@@ -42,6 +43,14 @@ class CfgNodes : protected CfgRegisters {
   void emit_power(Id id);
   /// The call of a node, whose result is not put anywhere yet.
   asmjit::InvokeNode* call(const Node& n);
+  asmjit::InvokeNode* call_itself(const Node& n);
+  /// Of the function that such calls call: the SelfCallRun, the depth, the arguments.
+  static void describe(const cfg::SelfCalls& self, asmjit::FuncSignatureBuilder& signature);
+  /// A symbol or a pointer.
+  void emit_input(Id id);
+  /// Which argument of a called graph an input is, or -1.
+  int argument_of(const Node& input) const;
+  Mem of_run(std::size_t offset) const;
   void emit_select(Id id);
 
   std::vector<Label> exits_;
@@ -50,6 +59,18 @@ class CfgNodes : protected CfgRegisters {
   bool has_cell_ = false;
   Mem cell_;  // on the stack: what goes from a vector register to a general one
   Gp symbols_, pointers_, objects_, out_, poll_;
+
+  /// Of a graph that calls itself: the function that these calls call.
+  struct Itself {
+    const cfg::SelfCalls* calls = nullptr;
+    asmjit::FuncNode* function = nullptr;
+    bool is_called = false;  // this is its code
+    Gp run, depth;           // in it: the address of the SelfCallRun, and how many calls may still be within this one
+    std::vector<Gp> arguments;
+    std::vector<Mem> floats;  // by argument: memory that has it
+    Label gives_up;
+  };
+  Itself itself_;
 };
 
 }  // namespace framejit::codegen

@@ -13,60 +13,58 @@ namespace framejit::capture {
 
 using Kind = Typed::Kind;
 
-int64_t Recursion::call_kernel(const cfg::Inputs& inputs, int64_t* out) const {
-  if (kernel_) return kernel_(inputs.symbols, inputs.pointers, inputs.objects, out, poll_);
-  return cfg::interpret(*graph_, inputs, out, INT64_MAX);
-}
-
 namespace {
 
 struct Abandoned {};  // of an interpreted graph
 
 }  // namespace
 
-// Machine code and recurse() leave nothing behind that has to be put in order.
-void Recursion::give_up() {
-  if (!kernel_) throw Abandoned{};
-  std::longjmp(start_, 1);
-}
-
 int64_t Recursion::run(Kernel kernel, const cfg::Cfg& graph, const cfg::Inputs& inputs, int64_t* out,
-                       const unsigned char* poll, int64_t depth) {
-  kernel_ = kernel;
+                       const unsigned char* poll_byte, int64_t most_depth) {
+  symbols = inputs.symbols;
+  pointers = inputs.pointers;
+  objects = inputs.objects;
+  poll = poll_byte;
+  depth = most_depth;
+  calls = 0;
   graph_ = &graph;
-  inputs_ = inputs;
-  poll_ = poll;
-  depth_ = depth;
-  calls_ = 0;
-  stack_end_ = py::stack_ends().end;
-  stack_low_ = py::stack_ends().low;
-  try {
-    if (_setjmp(start_) == 0) return call_kernel(inputs_, out);
-  } catch (const Abandoned&) {
+  const py::StackEnds& ends = py::stack_ends();
+  // Stacks that a program has made itself, outside of the thread's, are taken for large ones.
+  stack_limit = py::stack_position() >= ends.end ? ends.end + ends.low : 0;
+  if (kernel) {
+    // Machine code leaves nothing that has to be put in order.
+    give_up = [](cfg::SelfCallRun* r) { std::longjmp(static_cast<Recursion*>(r)->start_, 1); };
+    if (_setjmp(start_) == 0) return kernel(symbols, pointers, objects, out, poll);
+  } else {
+    give_up = [](cfg::SelfCallRun*) { throw Abandoned{}; };
+    try {
+      return cfg::interpret(graph, inputs, out, INT64_MAX);
+    } catch (const Abandoned&) {
+    }
   }
-  calls_ = 0;
+  calls = 0;
   return at_start;
 }
 
 int64_t recurse(int64_t recursion, int64_t first, int64_t second) {
-  auto& r = *reinterpret_cast<Recursion*>(recursion);
-  if (--r.depth_ < 0 || *r.poll_ != 0 || py::stack_position() - r.stack_end_ < r.stack_low_) r.give_up();
-  ++r.calls_;
+  auto& r = *static_cast<Recursion*>(reinterpret_cast<cfg::SelfCallRun*>(recursion));
+  if (--r.depth < 0 || *r.poll != 0 || py::stack_position() < r.stack_limit) r.give_up(&r);
+  ++r.calls;
   int64_t symbols[Recursion::kMostInputs];
   char* pointers[Recursion::kMostInputs];
-  std::copy_n(r.inputs_.symbols, r.symbol_count, symbols);
-  std::copy_n(r.inputs_.pointers, r.pointer_count, pointers);
+  std::copy_n(r.symbols, r.symbol_count, symbols);
+  std::copy_n(r.pointers, r.pointer_count, pointers);
   int64_t given[Recursion::kMostArguments] = {first, second};
-  for (std::size_t k = 0; k < r.arguments.size(); ++k) {
-    const Recursion::Argument& argument = r.arguments[k];
+  for (std::size_t k = 0; k < r.self.arguments.size(); ++k) {
+    const cfg::SelfCalls::Argument& argument = r.self.arguments[k];
     if (argument.is_float) pointers[argument.input] = reinterpret_cast<char*>(&given[k]);
     else symbols[argument.input] = given[k];
   }
   int64_t out[Recursion::kMostValues];
-  const int64_t exit = r.call_kernel({symbols, pointers, r.inputs_.objects}, out);
-  ++r.depth_;
-  const int32_t place = r.results[static_cast<std::size_t>(exit)];
-  if (place < 0) r.give_up();
+  const int64_t exit = cfg::interpret(*r.graph_, {symbols, pointers, r.objects}, out, INT64_MAX);
+  ++r.depth;
+  const int32_t place = r.self.results[static_cast<std::size_t>(exit)];
+  if (place < 0) r.give_up(&r);
   return out[place];
 }
 
@@ -81,10 +79,10 @@ void enter_recursion(LoopTranslator& t, const LoopState& state) {
   const PyCodeObject* code = t.request.view->code();
   t.program->recursion = std::make_shared<Recursion>();
   Recursion& r = *t.program->recursion;
-  r.call = {"recurse",
-            t.recursion.result == Kind::Float ? reinterpret_cast<const void*>(&recurse_to_float)
-                                              : reinterpret_cast<const void*>(&recurse),
-            t.recursion.result == Kind::Float ? cfg::Type::F64 : cfg::Type::I64, 3, cfg::Type::I64};
+  r.self.function = {"recurse",
+                     t.recursion.result == Kind::Float ? reinterpret_cast<const void*>(&recurse_to_float)
+                                                       : reinterpret_cast<const void*>(&recurse),
+                     t.recursion.result == Kind::Float ? cfg::Type::F64 : cfg::Type::I64, 3, cfg::Type::I64};
   for (int k = 0; k < code->co_argcount; ++k) {
     const Typed v = known(t, state.frames[0].locals[static_cast<std::size_t>(k)]);
     const bool is_float = v.kind == Kind::Float;
@@ -93,7 +91,7 @@ void enter_recursion(LoopTranslator& t, const LoopState& state) {
     const bool is_input =
         is_float ? n.op == cfg::Op::Load && t.cfg.at(n.args[0]).op == cfg::Op::Pointer : n.op == cfg::Op::Symbol;
     if (!is_input) throw NotCompiled{"an argument that is a constant"};
-    r.arguments.push_back({is_float, static_cast<uint32_t>(is_float ? t.cfg.at(n.args[0]).imm : n.imm)});
+    r.self.arguments.push_back({is_float, static_cast<uint32_t>(is_float ? t.cfg.at(n.args[0]).imm : n.imm)});
     t.recursion.parameters.push_back(v.kind);
   }
   LoopExit start;
@@ -116,9 +114,9 @@ Typed call_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& 
   if (t.recursion.result == Kind::Unbound) throw NotCompiled{"a recursive call"};
   cfg::Node n;
   n.op = cfg::Op::Call;
-  n.function = &t.program->recursion->call;
+  n.function = &t.program->recursion->self.function;
   n.type = n.function->result;
-  n.args[0] = t.integer(reinterpret_cast<int64_t>(t.program->recursion.get()));
+  n.args[0] = t.integer(reinterpret_cast<int64_t>(static_cast<cfg::SelfCallRun*>(t.program->recursion.get())));
   n.args[1] = n.args[2] = t.integer(0);
   for (std::size_t k = 0; k < args.size(); ++k) {
     const Typed v = known(t, args[k]);
@@ -147,7 +145,7 @@ void return_from_recursion(LoopTranslator& t, const Typed& v) {
   if (v.kind != Kind::Int && v.kind != Kind::Float && v.kind != Kind::Bool) return;
   t.recursion.results.push_back(v.kind);
   if (v.kind != t.recursion.result) return;
-  std::vector<int32_t>& results = t.program->recursion->results;
+  std::vector<int32_t>& results = t.program->recursion->self.results;
   results.resize(exit + 1, -1);
   results[exit] = static_cast<int32_t>(t.cfg.exits[exit].values.size());
   t.cfg.exits[exit].values.push_back(v.ids[0]);
@@ -156,7 +154,7 @@ void return_from_recursion(LoopTranslator& t, const Typed& v) {
 std::string finish_recursion(LoopTranslator& t) {
   Recursion& r = *t.program->recursion;
   if (!t.recursion.recurses) return t.first_why.empty() ? "no recursive call of it is compiled" : t.first_why;
-  r.results.resize(t.cfg.exits.size(), -1);
+  r.self.results.resize(t.cfg.exits.size(), -1);
   for (const cfg::Exit& e : t.cfg.exits)
     if (e.values.size() > Recursion::kMostValues) return "too many variables";
   for (const cfg::Node& n : t.cfg.nodes) {

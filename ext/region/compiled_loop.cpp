@@ -85,12 +85,11 @@ int vector_width() {
 
 }  // namespace
 
-Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::compile_graph(const cfg::Cfg& graph,
-                                                                                              const std::string& name,
-                                                                                              bool listing) {
+Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::compile_graph(
+    const cfg::Cfg& graph, const std::string& name, bool listing, const cfg::SelfCalls* self) {
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
-  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, listing));
+  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, listing, self));
   const std::span<const uint8_t> piece(kernel.bytes);
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
   return std::pair(std::move(code), std::move(kernel.listing));
@@ -98,17 +97,18 @@ Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::
 
 /// With vectors also for threads.
 Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, const std::string& name,
-                                                                  int vector_bytes, bool listing) {
+                                                                  int vector_bytes, bool listing,
+                                                                  const cfg::SelfCalls* self) {
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
   std::vector<std::unique_ptr<cfg::ParallelLoop>> loops;
   cfg::optimize(graph, vector_bytes, vector_bytes > 0 && runtime::ParallelLoop::is_wanted() ? &loops : nullptr);
-  FRAMEJIT_TRY(compiled, compile_graph(graph, name, listing));
+  FRAMEJIT_TRY(compiled, compile_graph(graph, name, listing, self));
   Kernel out{std::move(compiled.first), std::move(compiled.second), {}, {}};
   for (std::unique_ptr<cfg::ParallelLoop>& loop : loops) {
     cfg::optimize(loop->body, vector_bytes);
-    FRAMEJIT_TRY(body, compile_graph(loop->body, name + ".rounds", listing));
+    FRAMEJIT_TRY(body, compile_graph(loop->body, name + ".rounds", listing, nullptr));
     const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.first.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(
         *loop, [kernel](const int64_t* symbols, char* const* pointers, int64_t* values, const unsigned char* poll) {
@@ -140,7 +140,8 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   const bool widened = options.widened || program->has_long_vectors;
   if (!widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
   const int64_t start = now_ns();
-  FRAMEJIT_TRY(kernel, compile(graph, name, widened ? width : 0, options.listing));
+  FRAMEJIT_TRY(kernel, compile(graph, name, widened ? width : 0, options.listing,
+                               program->recursion ? &program->recursion->self : nullptr));
   loop->compile_ns_ = now_ns() - start;
   loop->kernels_[0] = std::move(kernel);
   loop->name_ = name;
@@ -352,7 +353,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     for (const ParallelPart& part : kernels_[use_].parallel) parallel_rounds_ += part.runner->rounds_done();
     module::stats.parallel_rounds += parallel_rounds_ - before;
   }
-  if (program_->recursion) recursive_calls_ += program_->recursion->calls();
+  if (program_->recursion) recursive_calls_ += program_->recursion->calls;
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);

@@ -10,6 +10,7 @@
 
 #include "capture/region.h"
 #include "ext/guards/guard_program.h"
+#include "graph/cfg/self_calls.h"
 #include "graph/support/expected.h"
 #include "runtime/exec_memory.h"
 #include "runtime/parallel_loop.h"
@@ -74,11 +75,12 @@ class CompiledLoop {
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
-  static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes,
-                                               bool listing);
+  static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes, bool listing,
+                                               const cfg::SelfCalls* self = nullptr);
   static Expected<std::pair<runtime::CodeBlock, std::string>, std::string> compile_graph(const cfg::Cfg& graph,
                                                                                          const std::string& name,
-                                                                                         bool listing);
+                                                                                         bool listing,
+                                                                                         const cfg::SelfCalls* self);
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);
