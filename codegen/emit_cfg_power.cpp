@@ -45,11 +45,13 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
   }
   // A unit in the last place is the power of 2 that the exponent's bits stand for, times 2 ** -52. For small results
   // the limit is below 0.
-  constexpr double kWithin = 0.48, kUnit = 0x1p-52, kSmall = 0x1p-300;
+  constexpr double kWithin = 0.488, kUnit = 0x1p-52, kLeast = 0x1p-32;
+  // At least the limit of numbers below kLeast.
+  const double small = kWithin * kUnit * kLeast * (exponent == 0.5 ? 2 * kLeast : 0.5);
   cc.emit(I::kIdVandpd, out.scale, out.result, number(std::bit_cast<double>(uint64_t{0x7ff0000000000000})));
   multiply(out.limit, out.scale, number(exponent == 0.5 ? 2 * kWithin * kUnit : kWithin * kUnit));
   if (exponent == 0.5) multiply(out.limit, out.limit, out.result);
-  subtract(out.limit, out.limit, number(kSmall));
+  subtract(out.limit, out.limit, number(small));
   cc.emit(I::kIdVandpd, out.error, out.error, number(std::bit_cast<double>(uint64_t{0x7fffffffffffffff})));
   return out;
 }

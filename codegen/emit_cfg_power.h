@@ -2,8 +2,8 @@
 //
 // A product or a root is known with its error, so it is known which number is the nearest to the exact power, and how
 // near it is. The error of pow is at most 0.511 units in the last place and 0.029 |log2 of the power| / 1024 more
-// (glibc 2.28 and later: the source of its pow says so). So if the exact power is within 0.48 units of that number, and
-// no very large or small one, pow gives the same number. Else it has to be called.
+// (glibc 2.28 and later: the source of its pow says so). So if the exact power is within 0.488 units of that number, and
+// between 2**-32 and 2**32, pow gives the same number. Else it has to be called: for one number in forty.
 #pragma once
 
 #include <asmjit/x86.h>
@@ -17,7 +17,7 @@ struct QuickPower {
   Vec result;
   // It is that of pow if `scale` is at most kLarge, and `error` is below `limit`. All may be NaN.
   Vec scale, error, limit;
-  static constexpr double kLarge = 0x1p250;
+  static constexpr double kLarge = 0x1p31;
 };
 
 /// Emits the products. x: a number, or a vector of them if `packed`. `number`: a register with a constant in each lane;

@@ -106,7 +106,7 @@ std::optional<int> known_rounds(const Cfg& cfg, const std::vector<uint32_t>& mem
 }  // namespace
 
 bool unroll_short_loops(Cfg& cfg) {
-  constexpr std::size_t kMostCopies = 160;
+  constexpr std::size_t kMostCopies = 400;
   const Shape before = shape_of(cfg);
   for (uint32_t head : before.order) {
     if (before.loop[head] != head) continue;
