@@ -225,7 +225,8 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
       o.index = static_cast<uint32_t>(v.object);
       for (const Typed& part : v.items) o.parts.push_back(object_of(exit, values, made, part));
       break;
-    case Kind::Dead: o.kind = Made::Tagged; break;
+    case Kind::Dead:
+    case Kind::Either: o.kind = Made::Tagged; break;
     case Kind::Slice:
     case Kind::Display:
     case Kind::Vector: FRAMEJIT_CHECK(false, "a slice, a list or a vector at an exit");  // can_make

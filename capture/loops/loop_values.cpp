@@ -24,6 +24,13 @@ bool Typed::is_array() const {
           (value->kind == ValueKind::Array || (value->is_constant() && value->object.get() == Py_Ellipsis)));
 }
 
+Typed Typed::as_scalar() const {
+  Typed v = *this;
+  v.kind = Kind::Scalar;
+  v.ids = {ids[dtype == graph::DType::F64 ? 2 : 1]};
+  return v;
+}
+
 Typed of_int(cfg::Id id, bool natural) {
   Typed v;
   v.kind = Kind::Int;

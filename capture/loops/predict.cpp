@@ -202,11 +202,19 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
       request.entry = frame.pc;
       request.frontends = x.session().frontends();
       request.options = x.options();
-      LoopTranslator translator(request);
-      const bool compiles = translator.would_compile(frame, graph);
-      const bool is_of_whole = translator.makes_vectors && (!translator.cuts_arrays || translator.carries_vectors);
+      std::optional<LoopTranslator> translator;
+      bool compiles = false;
+      for (std::set<std::size_t> either; !translator;) {
+        try {
+          compiles = translator.emplace(request, either).would_compile(frame, graph);
+        } catch (Retranslate& known_now) {
+          either = std::move(known_now.either);
+          translator.reset();
+        }
+      }
+      const bool is_of_whole = translator->makes_vectors && (!translator->cuts_arrays || translator->carries_vectors);
       if (compiles && !(is_of_whole && rounds >= 0 && rounds <= kFewOfWhole)) answer = kYes;
-      refusal = {translator.reason(), translator.array_work()};
+      refusal = {translator->reason(), translator->array_work()};
       if (!compiles && refused) refused->all.emplace(key, refusal);
     }
     if (answer == kYes) return true;

@@ -55,8 +55,10 @@ LoopTranslator::LoopTranslator(const CaptureRequest& its_request, uint32_t last_
   for (int k = 0; k < request.view->local_count(); ++k) varied.names.insert(text_of(request.view->local_name(k)));
 }
 
-LoopTranslator::LoopTranslator(const CaptureRequest& its_request)
-    : LoopTranslator(its_request, its_request.view->last_of_nest(its_request.entry)) {}
+LoopTranslator::LoopTranslator(const CaptureRequest& its_request, std::set<std::size_t> either)
+    : LoopTranslator(its_request, its_request.view->last_of_nest(its_request.entry)) {
+  either_ = std::move(either);
+}
 
 LoopTranslator::LoopTranslator(const CaptureRequest& its_request, Kind result)
     : LoopTranslator(its_request, static_cast<uint32_t>(its_request.view->instrs().size() - 1)) {
@@ -83,6 +85,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       number(v.slot);
       break;
     case Kind::Int: key += v.natural ? '+' : '-'; break;
+    case Kind::Either: number(static_cast<int>(v.dtype)); break;
     case Kind::Scalar:
       key += v.natural ? '+' : '-';
       number(static_cast<int>(v.dtype));
@@ -173,7 +176,7 @@ bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
   return dead_->is_dead(pc, local);
 }
 
-/// The tag of a dead variable with this type; nothing if its value does not fit into one word.
+/// The tag of a variable with this type; nothing if its value does not fit into one word.
 std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local) {
   switch (v.kind) {
     case Kind::Unbound: return LoopTag::kAsBefore;
@@ -189,27 +192,161 @@ std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local)
   }
 }
 
-void LoopTranslator::tag_dead(LoopState& to) {
+void LoopTranslator::tag(LoopState& to) {
   LoopFrame& f = to.frames.front();
   std::map<int64_t, int> holders;  // by identity: without those that can be tagged
   const auto count = [&](Typed& part) { holders[part.origin] += part.origin != 0; };
   for (Typed& v : f.locals) for_each_part(v, count);
   for (Typed& v : f.stack) for_each_part(v, count);
   for (auto& [key, attribute] : to.attributes) for_each_part(attribute.value, count);
-  const auto is_tagged = [&](std::size_t k) { return is_dead_at(f.pc, k) && tag_of(f.locals[k], k); };
+  const auto is_tagged = [&](std::size_t k) {
+    const bool is_either = either_.count(k) != 0 && f.locals[k].kind != Kind::Either && f.locals[k].wide_number();
+    return (is_either || is_dead_at(f.pc, k)) && tag_of(f.locals[k], k);
+  };
   for (std::size_t k = 0; k < f.locals.size(); ++k)
     if (f.locals[k].origin != 0 && is_tagged(k)) --holders[f.locals[k].origin];
   for (std::size_t k = 0; k < f.locals.size(); ++k) {
     Typed& v = f.locals[k];
+    if (v.kind == Kind::Either && is_dead_at(f.pc, k)) v.kind = Kind::Dead;
     if ((v.origin != 0 && holders[v.origin] != 0) || !is_tagged(k)) continue;
     const bool is_float = !v.ids.empty() && type_of(v.ids[0]) == cfg::Type::F64;
     const cfg::Id none = integer(0), value = v.ids.empty() ? none : v.ids[0];
-    Typed dead;
-    dead.ids = {integer(*tag_of(v, k)), is_float ? none : value, is_float ? value : number(0.0)};
-    dead.kind = Kind::Dead;
-    dead.origin = v.origin;
-    v = std::move(dead);
+    Typed tagged;
+    tagged.ids = {integer(*tag_of(v, k)), is_float ? none : value, is_float ? value : number(0.0)};
+    tagged.origin = v.origin;
+    tagged.kind = Kind::Dead;
+    if (!is_dead_at(f.pc, k)) {
+      tagged.kind = Kind::Either;
+      tagged.dtype = *v.wide_number();
+      if (tagged.origin == 0) tagged.origin = ++origins;
+    }
+    v = std::move(tagged);
   }
+}
+
+void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& locals) {
+  std::vector<std::vector<Typed>>& versions = locals_at_[pc];
+  for (const std::vector<Typed>& other : versions) {
+    std::set<std::size_t> either = either_;
+    bool same = true;
+    for (std::size_t k = 0; same && k < locals.size(); ++k) {
+      const Typed &a = locals[k], &b = other[k];
+      if (a.kind == b.kind && a.dtype == b.dtype) continue;
+      same = a.wide_number() && a.wide_number() == b.wide_number();
+      either.insert(k);
+    }
+    if (same && either.size() > either_.size()) throw Retranslate{std::move(either)};
+  }
+  versions.push_back(locals);
+}
+
+namespace {
+
+/// How many entries of the stack an instruction looks at, at most.
+std::size_t taken_by(const Instr& i) {
+  constexpr std::size_t kAll = SIZE_MAX;
+  switch (i.op) {
+    case Opcode::UnaryPositive:
+    case Opcode::UnaryNegative:
+    case Opcode::UnaryInvert:
+    case Opcode::LoadAttr:
+    case Opcode::LoadMethod:
+    case Opcode::GetIter:
+    case Opcode::UnpackSequence: return 1;
+    case Opcode::BinarySubscr:
+    case Opcode::BinaryOp:
+    case Opcode::CompareOp:
+    case Opcode::StoreAttr:
+    case Opcode::IsOp:
+    case Opcode::ContainsOp: return 2;
+    case Opcode::StoreSubscr:
+    case Opcode::BinarySlice: return 3;
+    case Opcode::BuildTuple:
+    case Opcode::BuildSlice:
+    case Opcode::BuildList: return static_cast<std::size_t>(i.arg);
+    case Opcode::Call: return static_cast<std::size_t>(i.arg) + 2;
+    default: return kAll;
+  }
+}
+
+}  // namespace
+
+const Typed* LoopTranslator::undecided(const Instr& i) {
+  const std::vector<Typed>& stack = frame().stack;
+  const auto at = [&](std::size_t depth) -> const Typed& { return stack[stack.size() - depth]; };
+  const auto is_either = [](const Typed& v) { return v.kind == Kind::Either; };
+  switch (i.op) {
+    case Opcode::Nop:
+    case Opcode::PushNull:
+    case Opcode::PopTop:
+    case Opcode::Copy:
+    case Opcode::Swap:
+    case Opcode::LoadConst:
+    case Opcode::LoadFast:
+    case Opcode::LoadFastCheck:
+    case Opcode::StoreFast:
+    case Opcode::LoadDeref:
+    case Opcode::LoadGlobal:
+    case Opcode::Jump:
+    case Opcode::ForIter:
+    // The truth of a number has nothing to do with its type.
+    case Opcode::UnaryNot:
+    case Opcode::ToBool:
+    case Opcode::PopJumpIfFalse:
+    case Opcode::PopJumpIfTrue: return nullptr;
+    case Opcode::BinaryOp:
+    case Opcode::CompareOp: {
+      // Beside a scalar of NumPy, a number of Python is one of its type, and the result is one of NumPy's.
+      const Typed &a = at(2), &b = at(1);
+      const bool alike = a.wide_number() && a.wide_number() == b.wide_number();
+      if (alike && (a.kind == Kind::Scalar || b.kind == Kind::Scalar)) return nullptr;
+      const Opcode next = frame().view->instrs()[frame().view->behind(frame().pc)].op;
+      const bool asks = i.flag || next == Opcode::PopJumpIfFalse || next == Opcode::PopJumpIfTrue;
+      if (alike && i.op == Opcode::CompareOp && asks) return nullptr;
+      break;
+    }
+    case Opcode::StoreSubscr:
+      if (is_either(at(3)) && !is_either(at(1)) && at(2).is_array()) return nullptr;
+      break;
+    default: break;
+  }
+  const std::size_t taken = std::min(taken_by(i), stack.size());
+  const auto end = stack.rbegin() + static_cast<std::ptrdiff_t>(taken);
+  const auto found = std::find_if(stack.rbegin(), end, is_either);
+  return found == end ? nullptr : &*found;
+}
+
+void LoopTranslator::decide(const Typed& either) {
+  const int64_t origin = either.origin;
+  const cfg::Id tag = either.ids[0];
+  const Typed scalar = either.as_scalar();
+  Typed python = scalar;
+  python.kind = either.dtype == graph::DType::F64 ? Kind::Float : Kind::Int;
+  python.dtype = {};
+  const auto become = [origin](LoopState& in, const Typed& made) {
+    for (LoopFrame& f : in.frames)
+      for (std::vector<Typed>* all : {&f.locals, &f.stack})
+        for (Typed& v : *all)
+          for_each_part(v, [&](Typed& part) {
+            if (part.origin == origin) part = made;
+          });
+    for (auto& [key, attribute] : in.attributes)
+      if (attribute.value.origin == origin) attribute.value = made;
+  };
+  const int64_t of_scalar = LoopTag::kScalar + static_cast<int64_t>(either.dtype);
+  if (cfg.is_const(tag)) return become(state, cfg.at(tag).imm == of_scalar ? scalar : python);
+  flush_pending();
+  const cfg::Id condition = op(cfg::Op::Eq, cfg::Type::I64, tag, integer(of_scalar));
+  LoopState other = state;
+  become(state, scalar);
+  become(other, python);
+  const cfg::Edge first = edge_to(state), second = edge_to(std::move(other));
+  cfg::Block& b = cfg.blocks[block];
+  b.end = cfg::Block::End::Branch;
+  b.condition = condition;
+  b.to[0] = first;
+  b.to[1] = second;
+  ended = true;
 }
 
 uint32_t LoopTranslator::new_block(uint32_t level) {
@@ -221,7 +358,7 @@ uint32_t LoopTranslator::new_block(uint32_t level) {
 }
 
 cfg::Edge LoopTranslator::edge_to(LoopState to) {
-  if (to.frames.size() == 1 && has_tags(to.frames.front().pc)) tag_dead(to);
+  if (to.frames.size() == 1 && has_tags(to.frames.front().pc)) tag(to);
   LoopFrame& f = to.frames.back();
   const auto makes = [&](const std::vector<Typed>& all) {
     return std::all_of(all.begin(), all.end(), [&](const Typed& v) { return can_make(v); });
@@ -251,6 +388,7 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
     if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
+  if (to.frames.size() == 1 && has_tags(f.pc)) compare_versions(f.pc, f.locals);
   new_block(level_of(to.frames.front().pc));
   if (to.frames.size() == 1) begins_at.back() = f.pc;
   if (to.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
@@ -350,6 +488,10 @@ void LoopTranslator::translate(Given given) {
       }
     }
     if (++steps_ > kMostSteps) give_up("its code would become too long");
+    if (const Typed* either = undecided(instr)) {
+      decide(*either);
+      continue;
+    }
     try {
       step(instr);
     } catch (const NotCompiled& reason) {
@@ -368,11 +510,14 @@ Typed LoopTranslator::pop() {
   return v;
 }
 
-Typed LoopTranslator::pop_known() { return known(*this, pop()); }
+Typed LoopTranslator::pop_known() {
+  Typed v = pop();
+  return v.kind == Kind::Either ? v.as_scalar() : known(*this, std::move(v));
+}
 
 Typed LoopTranslator::pop_operand() {
-  Typed v = pop();
-  return v.kind == Kind::Vector ? v : known(*this, std::move(v));
+  if (frame().stack.back().kind == Kind::Vector) return pop();
+  return pop_known();
 }
 
 void LoopTranslator::push(Typed v) {
@@ -744,7 +889,13 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
 }
 
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request) {
-  return LoopTranslator(request).run();
+  for (std::set<std::size_t> either;;) {
+    try {
+      return LoopTranslator(request, either).run();
+    } catch (Retranslate& known_now) {
+      either = std::move(known_now.either);
+    }
+  }
 }
 
 }  // namespace framejit::capture

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -21,9 +22,16 @@
 
 namespace framejit::capture {
 
+/// Some locals are of kind Either: the translation begins anew.
+struct Retranslate {
+  std::set<std::size_t> either;
+};
+
 class LoopTranslator : public LoopBuilder {
  public:
-  explicit LoopTranslator(const CaptureRequest& request);
+  /// `either`: the locals that are Python's numbers in some rounds and scalars of NumPy in others, as far as it is
+  /// known.
+  explicit LoopTranslator(const CaptureRequest& request, std::set<std::size_t> either = {});
   /// Of a function that calls itself, from its start on; `result`: what it gives, Unbound if that is not known.
   LoopTranslator(const CaptureRequest& request, Typed::Kind result);
   ~LoopTranslator();
@@ -101,7 +109,14 @@ class LoopTranslator : public LoopBuilder {
   void translate(Given given);
   const std::vector<std::pair<uint32_t, uint32_t>>& loops();
   std::optional<int64_t> tag_of(const Typed& v, std::size_t local);
-  void tag_dead(LoopState& to);
+  void tag(LoopState& to);
+  /// Does the state at the head of a loop differ from an earlier one only in whether some locals are Python's numbers?
+  /// Then the translation begins anew.
+  void compare_versions(uint32_t pc, const std::vector<Typed>& locals);
+  /// What has to be a number of one type before an instruction is translated; null: nothing.
+  const Typed* undecided(const Instr& i);
+  /// The instruction is translated once for each type of a number.
+  void decide(const Typed& either);
   uint32_t level_of(uint32_t pc);
   void jump(uint32_t target);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
@@ -109,6 +124,8 @@ class LoopTranslator : public LoopBuilder {
 
   std::vector<std::pair<uint32_t, uint32_t>> loops_;  // the first and last instruction of each
   std::optional<DeadLocals> dead_;                    // once it is asked for
+  std::set<std::size_t> either_;
+  std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;
   std::map<uint32_t, int> versions_;  // by instruction of the outermost frame

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,16 +33,17 @@ struct Typed {
     List,
     Iterator,
     Joint,
-    Dead
+    Dead,
+    Either
   };
   static constexpr int kImagined = 1 << 20;         // `slot` of an array that is known by its type only
   static constexpr int kTemporary = kImagined + 1;  // and of one that the loop has made
   Kind kind = Kind::Unbound;
-  Value* value = nullptr;        // Object: what it is
-  int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
-                                 // stack of the entry, of one that was there
-  graph::DType dtype{};          // Scalar, View
-  int64_t origin = 0;            // of what has an identity: equal for what is one object; 0: not known yet
+  Value* value = nullptr;  // Object: what it is
+  int slot = -1;           // Object: the local that holds it since the entry. RangeIterator: place on the
+                           // stack of the entry, of one that was there
+  graph::DType dtype{};    // Scalar, View. Either: float64 or int64; it is such a scalar of NumPy, or Python's number
+  int64_t origin = 0;      // of what has an identity: equal for what is one object; 0: not known yet
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched, or number of the temporary
@@ -49,7 +51,7 @@ struct Typed {
   bool turned = false;           // View: made by a slice that goes down
   std::vector<int64_t> seen;     // View, Vector: the lengths, or those of the array that it is a part of, at capture
   int op = 0;                    // Vector: as BINARY_OP has it, or a VectorKind
-  std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead: those of LoopObject::Kind::Tagged
+  std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead, Either: those of LoopObject::Kind::Tagged
   std::vector<Typed> items;  // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
                              // it goes over; none: it counts. Joint: iterators. Vector: operands
   int object = -1;           // iterators that were there at the entry: place in LoopProgram::fetched
@@ -61,7 +63,9 @@ struct Typed {
   bool is_complex() const { return kind == Kind::Complex || kind == Kind::ComplexScalar; }
   bool is_single() const { return is_number() || is_complex(); }
   /// Made by the loop, or a number: variables that hold one of these must hold one object at an exit.
-  bool has_identity() const { return is_single() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range; }
+  bool has_identity() const {
+    return is_single() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range || kind == Kind::Either;
+  }
   /// An array, or what may be one.
   bool is_array() const;
   bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
@@ -70,6 +74,15 @@ struct Typed {
     if (kind == Kind::RangeIterator || (kind == Kind::Iterator && ids.size() > 1)) return ids[1];
     return kind == Kind::Joint && !ids.empty() ? ids[0] : cfg::kNone;
   }
+  /// Of an Either, and of what may become one: float64 or int64.
+  std::optional<graph::DType> wide_number() const {
+    if (kind == Kind::Float) return graph::DType::F64;
+    if (kind == Kind::Int) return graph::DType::I64;
+    const bool has_type = kind == Kind::Either || kind == Kind::Scalar;
+    return has_type && (dtype == graph::DType::F64 || dtype == graph::DType::I64) ? std::optional(dtype) : std::nullopt;
+  }
+  /// An Either as the scalar of NumPy that it may be.
+  Typed as_scalar() const;
   bool is_integer() const {
     return kind == Kind::Int || kind == Kind::Bool || (kind == Kind::Scalar && !graph::is_float(dtype));
   }

@@ -25,9 +25,9 @@ struct SelfCallRun {
   char* const* pointers = nullptr;
   void* const* objects = nullptr;
   const unsigned char* poll = nullptr;
-  uintptr_t stack_limit = 0;  // no call is made if the stack has grown below it
-  int64_t depth = 0;          // so many calls may be within one another
-  int64_t calls = 0;          // that were made
+  uintptr_t stack_limit = 0;                // no call is made if the stack has grown below it
+  int64_t depth = 0;                        // so many calls may be within one another
+  int64_t calls = 0;                        // that were made
   void (*give_up)(SelfCallRun*) = nullptr;  // does not return
 };
 

@@ -1,0 +1,140 @@
+"""Loops in which a variable is Python's number in some rounds and a scalar of NumPy in others: one version of the code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from forms_support import check_same, run
+
+pytestmark = pytest.mark.capture
+
+
+def dots(a, x, out):
+    for i in range(a.shape[0]):
+        total = 0.0
+        for k in range(a.shape[1]):
+            total += a[i, k] * x[k]
+        out[i] = total
+    return total, type(total)
+
+
+def around(grid, out):
+    for i in range(grid.shape[0]):
+        for j in range(grid.shape[1]):
+            count = 0
+            for di in range(-1, 2):
+                for dj in range(-1, 2):
+                    if di != 0 or dj != 0:
+                        count += grid[(i + di) % grid.shape[0], (j + dj) % grid.shape[1]]
+            out[i, j] = 1 if count == 3 or (count == 2 and grid[i, j] == 1) else 0
+    return count, type(count)
+
+
+def both_kinds(a, out):
+    """What is done with the number differs by its type: quotients, powers, results."""
+    mean = last = 0.0
+    for i in range(a.shape[0]):
+        share = 1.0
+        for k in range(a.shape[1]):
+            if a[i, k] > 0.0:
+                share = share + a[i, k]
+            last = share * 0.5
+            mean = last / (k + 1)
+        out[i] = abs(share) + share**2 + max(share, mean)
+    return mean, last, share, type(mean), type(last), type(share), (share, i)
+
+
+def compared(a, n):
+    """Comparisons with Python's numbers, and the number as a condition."""
+    hits = 0
+    for i in range(n):
+        level = 0
+        for k in range(a.shape[0]):
+            if level < 5:
+                hits += 1
+            if level:
+                hits += 2
+            if not level > k:
+                level = level + a[k]
+    return hits, level, type(level)
+
+
+def kept(a, n):
+    """In lists and tuples, in other variables, as an argument."""
+    found = []
+    pair, other = (0.0, 0), 0.0
+    for i in range(n):
+        top = 0.0
+        for k in range(a.shape[0]):
+            if a[k] > top:
+                top = a[k]
+            other = top
+            pair = (top, k)
+    found.append(top)
+    return found, [type(v) for v in (*found, *pair, other)], len(a) == 0 or other is top
+
+
+def indices(a, places, n):
+    at = 0
+    for i in range(n):
+        place = 0
+        for k in range(places.shape[0]):
+            at += int(a[place])
+            place = places[k]
+    return at, place, type(place)
+
+
+PROGRAMS = {
+    "dots": (dots, lambda n: (np.random.default_rng(n).normal(size=(6, n)), np.arange(1.0, n + 1), np.zeros(6))),
+    "around": (around, lambda n: (np.random.default_rng(n).integers(0, 2, (7, n + 1)), np.zeros((7, n + 1), np.int64))),
+    "both_kinds": (both_kinds, lambda n: (np.random.default_rng(n).normal(size=(9, n)), np.zeros(9))),
+    "compared": (compared, lambda n: (np.arange(n), 7)),
+    "kept": (kept, lambda n: (np.random.default_rng(n).normal(size=n), 5)),
+    "indices": (indices, lambda n: (np.arange(n + 1), np.random.default_rng(n).integers(0, n + 1, n), 6)),
+}
+
+
+@pytest.mark.parametrize("stress", [None, "rewrite", "break=3", "guards", "interp"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_and_types(name, stress):
+    function, make = PROGRAMS[name]
+    marked = fj.jit(function) if stress is None else None
+    before = fj.stats()["internal_errors"]
+    for n in (9, 1, 16, 0, 17):
+        for _ in range(3):
+            want = run(function, make(n))
+            if marked is not None:
+                check_same(want, run(marked, make(n)), name)
+            else:
+                with fj.mark(function, stress=stress):
+                    check_same(want, run(function, make(n)), name)
+    assert fj.stats()["internal_errors"] == before
+
+
+@pytest.mark.parametrize(("name", "work", "times"), [("dots", "f64 = mul", 1), ("around", "floormod", 2)])
+def test_a_round_is_translated_once(name, work, times, monkeypatch):
+    """Its work is there twice: with the checks of indices, and for indices that are known to be inside."""
+    monkeypatch.setattr(fj.config, "profitability", "estimate")
+    function, make = PROGRAMS[name]
+    marked = fj.jit(function)
+    for _ in range(2):
+        marked(*make(40))
+    (entry,) = [e for e in marked._report()["entries"] if e["kind"] == "loop"]
+    assert entry["graph"].count(work) == 2 * times, entry["graph"]
+
+
+@pytest.mark.parametrize("first", [0.0, 1e308, np.float64(1e308)])
+def test_overflow_warns_if_the_number_is_one_of_numpy(first):
+    def grow(a, first, n):
+        for i in range(n):
+            total = first
+            for k in range(a.shape[0]):
+                total = total * 10.0 if a[k] < 0 else total + a[k]
+        return total, type(total)
+
+    for a in (np.ones(40), -np.ones(40), np.where(np.arange(40) == 7, 1.0, -1.0)):
+        marked = fj.jit(grow)
+        for _ in range(3):
+            check_same(run(grow, (a, first, 3)), run(marked, (a, first, 3)), "grow")
