@@ -255,6 +255,10 @@ uint32_t LoopBuilder::exit_at(LoopCheckpoint& c, std::string why) {
     stored[k] = true;
     exit.locals.emplace_back(static_cast<int>(k), object_of(exit, values, made, v));
   }
+  for (const auto& [k, index] : exit.locals)
+    if (const Typed& v = c.locals[static_cast<std::size_t>(k)]; v.kind == Kind::Dead && v.twin != 0)
+      if (const auto at = made.find(v.twin); at != made.end())
+        exit.objects[index].parts = {static_cast<uint32_t>(at->second)};
   for (const auto& [key, attribute] : c.attributes)
     exit.attributes.push_back(
         {fetched(key.first->source), attribute.name, object_of(exit, values, made, attribute.value)});

@@ -42,7 +42,8 @@ struct LoopObject {
     Enumerate,      // over part 1, from the value of part 0 on
     Zip,            // of its parts
     Parts,          // an enumerate or zip object, `index` of LoopProgram::fetched, with its parts advanced
-    Tagged,         // one of LoopTag, then its value or address if it is no float, then its value if it is one
+    Tagged,  // one of LoopTag, then its value or address if it is no float, then its value if it is one. If it has
+             // a part: it is that object if the next value is not 0
   } kind = Kind::Null;
   HeldRef object;
   uint32_t index = 0;
@@ -85,6 +86,7 @@ struct LoopProgram {
   cfg::Cfg cfg;
   std::vector<LoopExit> exits;       // of the same numbers as those of the graph
   std::vector<SourceRef> fetched;    // the objects that the graph's inputs and the exits name
+  std::vector<HeldRef> held;         // objects whose addresses are constants of the graph
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
   bool has_scratch = false;

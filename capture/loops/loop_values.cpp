@@ -24,6 +24,10 @@ bool Typed::is_array() const {
           (value->kind == ValueKind::Array || (value->is_constant() && value->object.get() == Py_Ellipsis)));
 }
 
+bool Typed::is_float_object() const {
+  return kind == Kind::Object && slot == -1 && value->is_constant() && PyFloat_CheckExact(value->object.get());
+}
+
 Typed Typed::as_scalar() const {
   Typed v = *this;
   v.kind = Kind::Scalar;

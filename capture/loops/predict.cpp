@@ -204,11 +204,11 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
       request.options = x.options();
       std::optional<LoopTranslator> translator;
       bool compiles = false;
-      for (std::set<std::size_t> either; !translator;) {
+      for (VersionHints hints; !translator;) {
         try {
-          compiles = translator.emplace(request, either).would_compile(frame, graph);
-        } catch (Retranslate& known_now) {
-          either = std::move(known_now.either);
+          compiles = translator.emplace(request, hints).would_compile(frame, graph);
+        } catch (Retranslate& more) {
+          hints = std::move(more.hints);
           translator.reset();
         }
       }

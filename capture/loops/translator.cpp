@@ -55,9 +55,9 @@ LoopTranslator::LoopTranslator(const CaptureRequest& its_request, uint32_t last_
   for (int k = 0; k < request.view->local_count(); ++k) varied.names.insert(text_of(request.view->local_name(k)));
 }
 
-LoopTranslator::LoopTranslator(const CaptureRequest& its_request, std::set<std::size_t> either)
+LoopTranslator::LoopTranslator(const CaptureRequest& its_request, VersionHints hints)
     : LoopTranslator(its_request, its_request.view->last_of_nest(its_request.entry)) {
-  either_ = std::move(either);
+  hints_ = std::move(hints);
 }
 
 LoopTranslator::LoopTranslator(const CaptureRequest& its_request, Kind result)
@@ -86,6 +86,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       break;
     case Kind::Int: key += v.natural ? '+' : '-'; break;
     case Kind::Either: number(static_cast<int>(v.dtype)); break;
+    case Kind::Dead: number(static_cast<int64_t>(v.ids.size())); break;
     case Kind::Scalar:
       key += v.natural ? '+' : '-';
       number(static_cast<int>(v.dtype));
@@ -137,6 +138,13 @@ std::string key_of(const LoopState& state) {
     key += std::to_string(reinterpret_cast<uintptr_t>(of.first)) + "." + of.second + ":";
     append_key(key, attribute.value, origins);
   }
+  const LoopFrame& f = state.frames.front();
+  for (const Typed& v : f.locals) {
+    if (v.kind != Kind::Dead || v.ids.size() < 4) continue;
+    const auto is_twin = [&](const Typed& other) { return other.origin != 0 && other.origin == v.twin; };
+    key += std::to_string(std::find_if(f.locals.begin(), f.locals.end(), is_twin) - f.locals.begin()) + "/" +
+           std::to_string(std::find_if(f.stack.begin(), f.stack.end(), is_twin) - f.stack.begin()) + ",";
+  }
   key += std::to_string(state.checkpoint ? state.checkpoint->number : 0);
   return key;
 }
@@ -168,7 +176,7 @@ uint32_t LoopTranslator::level_of(uint32_t pc) {
 }
 
 bool LoopTranslator::has_tags(uint32_t pc) {
-  return !recursion.is_recursion && in_nest(pc) && request.view->is_loop_head(pc) && loops().size() > 1;
+  return !recursion.is_recursion && in_nest(pc) && request.view->is_loop_head(pc);
 }
 
 bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
@@ -180,7 +188,9 @@ bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
 std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local) {
   switch (v.kind) {
     case Kind::Unbound: return LoopTag::kAsBefore;
-    case Kind::Object: return v.slot == static_cast<int>(local) ? std::optional(LoopTag::kAsBefore) : std::nullopt;
+    case Kind::Object:
+      if (v.is_float_object()) return LoopTag::kPointer;
+      return v.slot == static_cast<int>(local) ? std::optional(LoopTag::kAsBefore) : std::nullopt;
     case Kind::Int: return LoopTag::kInt;
     case Kind::Bool: return LoopTag::kBool;
     case Kind::Float: return LoopTag::kFloat;
@@ -192,27 +202,66 @@ std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local)
   }
 }
 
+std::map<std::size_t, std::size_t> LoopTranslator::twins_at(uint32_t pc) {
+  std::map<std::size_t, std::size_t> out;
+  for (const auto& [a, b] : hints_.twins)
+    if (is_dead_at(pc, b)) out.emplace(b, a);
+    else if (is_dead_at(pc, a)) out.emplace(a, b);
+  return out;
+}
+
 void LoopTranslator::tag(LoopState& to) {
   LoopFrame& f = to.frames.front();
-  std::map<int64_t, int> holders;  // by identity: without those that can be tagged
+  const std::map<std::size_t, std::size_t> twin_of = twins_at(f.pc);
+  std::map<int64_t, int> holders;  // by identity
   const auto count = [&](Typed& part) { holders[part.origin] += part.origin != 0; };
   for (Typed& v : f.locals) for_each_part(v, count);
   for (Typed& v : f.stack) for_each_part(v, count);
   for (auto& [key, attribute] : to.attributes) for_each_part(attribute.value, count);
-  const auto is_tagged = [&](std::size_t k) {
-    const bool is_either = either_.count(k) != 0 && f.locals[k].kind != Kind::Either && f.locals[k].wide_number();
-    return (is_either || is_dead_at(f.pc, k)) && tag_of(f.locals[k], k);
+  // Dead variables that hold what their twins hold, and nothing else does, are told from these by a value.
+  std::set<std::size_t> equal;
+  std::map<int64_t, int> twins;
+  const auto has_twin = [&](std::size_t k, std::size_t with) {
+    const Typed& v = f.locals[k];
+    return v.origin != 0 && v.origin == f.locals[with].origin && (v.kind == Kind::Either || tag_of(v, k));
   };
+  for (const auto& [k, with] : twin_of)
+    if (has_twin(k, with)) ++twins[f.locals[with].origin];
+  for (const auto& [k, with] : twin_of)
+    if (const int64_t origin = f.locals[with].origin; has_twin(k, with) && holders[origin] == 1 + twins[origin])
+      equal.insert(k);
+  for (const std::size_t k : equal) {
+    --holders[f.locals[k].origin];
+    f.locals[k].origin = ++origins;
+    holders[f.locals[k].origin] = 1;
+  }
+  const bool tags_all = loops().size() > 1;
+  const auto is_tagged = [&](std::size_t k) {
+    const Typed& v = f.locals[k];
+    if (!tags_all && twin_of.count(k) == 0) return false;
+    const bool is_either = hints_.either.count(k) != 0 && v.kind != Kind::Either && v.wide_number();
+    return (is_either || is_dead_at(f.pc, k)) && tag_of(v, k);
+  };
+  std::map<int64_t, int> others = holders;  // without those that can be tagged
   for (std::size_t k = 0; k < f.locals.size(); ++k)
-    if (f.locals[k].origin != 0 && is_tagged(k)) --holders[f.locals[k].origin];
+    if (f.locals[k].origin != 0 && is_tagged(k)) --others[f.locals[k].origin];
   for (std::size_t k = 0; k < f.locals.size(); ++k) {
     Typed& v = f.locals[k];
-    if (v.kind == Kind::Either && is_dead_at(f.pc, k)) v.kind = Kind::Dead;
-    if ((v.origin != 0 && holders[v.origin] != 0) || !is_tagged(k)) continue;
-    const bool is_float = !v.ids.empty() && type_of(v.ids[0]) == cfg::Type::F64;
-    const cfg::Id none = integer(0), value = v.ids.empty() ? none : v.ids[0];
+    if (v.kind == Kind::Either && is_dead_at(f.pc, k)) {
+      v.kind = Kind::Dead;
+      v.dtype = {};
+    }
+    if ((v.origin != 0 && others[v.origin] != 0) || !is_tagged(k)) continue;
     Typed tagged;
-    tagged.ids = {integer(*tag_of(v, k)), is_float ? none : value, is_float ? value : number(0.0)};
+    tagged.ids = {integer(*tag_of(v, k)), integer(0), number(0.0)};
+    if (v.is_float_object()) {
+      PyObject* object = v.value->object.get();
+      program->held.push_back(v.value->object);
+      tagged.ids[1] = integer(reinterpret_cast<int64_t>(object));
+      tagged.ids[2] = number(PyFloat_AS_DOUBLE(object));
+    } else if (!v.ids.empty()) {
+      tagged.ids[type_of(v.ids[0]) == cfg::Type::F64 ? 2 : 1] = v.ids[0];
+    }
     tagged.origin = v.origin;
     tagged.kind = Kind::Dead;
     if (!is_dead_at(f.pc, k)) {
@@ -222,20 +271,53 @@ void LoopTranslator::tag(LoopState& to) {
     }
     v = std::move(tagged);
   }
+  // Which ones are equal to their twins: some are by what an earlier head has found.
+  std::map<std::size_t, cfg::Id> is_equal;
+  const auto was_twin = [](const Typed& v, const Typed& of) {
+    return v.kind == Kind::Dead && v.ids.size() > 3 && v.twin != 0 && v.twin == of.origin;
+  };
+  for (const auto& [k, with] : twin_of) {
+    const Typed &v = f.locals[k], &other = f.locals[with];
+    if (v.kind != Kind::Dead || (v.origin != 0 && holders[v.origin] > 1)) continue;
+    is_equal[k] = was_twin(v, other) ? v.ids[3] : was_twin(other, v) ? other.ids[3] : integer(equal.count(k) != 0);
+  }
+  for (std::size_t k = 0; k < f.locals.size(); ++k)
+    if (Typed& v = f.locals[k]; v.kind == Kind::Dead) {
+      v.ids.resize(3);
+      v.twin = 0;
+    }
+  for (const auto& [k, id] : is_equal) {
+    Typed& other = f.locals[twin_of.at(k)];
+    if (other.kind == Kind::Dead && other.origin == 0) other.origin = ++origins;
+    f.locals[k].ids.push_back(id);
+    f.locals[k].twin = other.origin;
+  }
 }
 
 void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& locals) {
+  constexpr std::size_t kNone = SIZE_MAX;
+  const auto twin_of = [](const std::vector<Typed>& all, std::size_t k) {
+    for (std::size_t j = 0; j < all.size(); ++j)
+      if (j != k && all[k].origin != 0 && all[j].origin == all[k].origin) return j;
+    return kNone;
+  };
   std::vector<std::vector<Typed>>& versions = locals_at_[pc];
   for (const std::vector<Typed>& other : versions) {
-    std::set<std::size_t> either = either_;
-    bool same = true;
-    for (std::size_t k = 0; same && k < locals.size(); ++k) {
+    VersionHints hints = hints_;
+    bool alike = true;
+    for (std::size_t k = 0; alike && k < locals.size(); ++k) {
       const Typed &a = locals[k], &b = other[k];
+      const std::size_t one = twin_of(locals, k), two = twin_of(other, k);
+      if (one != two && is_dead_at(pc, k)) {
+        hints.twins.insert(std::minmax(k, one != kNone ? one : two));
+        continue;
+      }
       if (a.kind == b.kind && a.dtype == b.dtype) continue;
-      same = a.wide_number() && a.wide_number() == b.wide_number();
-      either.insert(k);
+      alike = loops().size() > 1 && a.wide_number() && a.wide_number() == b.wide_number();
+      hints.either.insert(k);
     }
-    if (same && either.size() > either_.size()) throw Retranslate{std::move(either)};
+    if (alike && (hints.either.size() > hints_.either.size() || hints.twins.size() > hints_.twins.size()))
+      throw Retranslate{std::move(hints)};
   }
   versions.push_back(locals);
 }
@@ -408,6 +490,10 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
     if (fresh == 0) fresh = ++origins;
     part.origin = fresh;
   });
+  for (Typed& v : to.frames.front().locals) {
+    const auto twin = renamed.find(v.twin);
+    v.twin = twin == renamed.end() ? 0 : twin->second;
+  }
   open_.push_back({std::move(to), edge.block});
   return edge;
 }
@@ -889,11 +975,11 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
 }
 
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request) {
-  for (std::set<std::size_t> either;;) {
+  for (VersionHints hints;;) {
     try {
-      return LoopTranslator(request, either).run();
-    } catch (Retranslate& known_now) {
-      either = std::move(known_now.either);
+      return LoopTranslator(request, hints).run();
+    } catch (Retranslate& more) {
+      hints = std::move(more.hints);
     }
   }
 }

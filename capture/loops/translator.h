@@ -22,16 +22,21 @@
 
 namespace framejit::capture {
 
-/// Some locals are of kind Either: the translation begins anew.
+/// What keeps the versions of loops few, as far as it is known.
+struct VersionHints {
+  std::set<std::size_t> either;  // locals that are Python's numbers or scalars of NumPy
+  std::set<std::pair<std::size_t, std::size_t>>
+      twins;  // that hold one object in some rounds, and one is dead at a head
+};
+
+/// There is more to know: the translation begins anew.
 struct Retranslate {
-  std::set<std::size_t> either;
+  VersionHints hints;
 };
 
 class LoopTranslator : public LoopBuilder {
  public:
-  /// `either`: the locals that are Python's numbers in some rounds and scalars of NumPy in others, as far as it is
-  /// known.
-  explicit LoopTranslator(const CaptureRequest& request, std::set<std::size_t> either = {});
+  explicit LoopTranslator(const CaptureRequest& request, VersionHints hints = {});
   /// Of a function that calls itself, from its start on; `result`: what it gives, Unbound if that is not known.
   LoopTranslator(const CaptureRequest& request, Typed::Kind result);
   ~LoopTranslator();
@@ -109,9 +114,10 @@ class LoopTranslator : public LoopBuilder {
   void translate(Given given);
   const std::vector<std::pair<uint32_t, uint32_t>>& loops();
   std::optional<int64_t> tag_of(const Typed& v, std::size_t local);
+  /// Of locals that are dead at the head of a loop: the ones that they may hold the object of.
+  std::map<std::size_t, std::size_t> twins_at(uint32_t pc);
   void tag(LoopState& to);
-  /// Does the state at the head of a loop differ from an earlier one only in whether some locals are Python's numbers?
-  /// Then the translation begins anew.
+  /// Does the state at the head of a loop differ from an earlier one only in what hints are for?
   void compare_versions(uint32_t pc, const std::vector<Typed>& locals);
   /// What has to be a number of one type before an instruction is translated; null: nothing.
   const Typed* undecided(const Instr& i);
@@ -124,7 +130,7 @@ class LoopTranslator : public LoopBuilder {
 
   std::vector<std::pair<uint32_t, uint32_t>> loops_;  // the first and last instruction of each
   std::optional<DeadLocals> dead_;                    // once it is asked for
-  std::set<std::size_t> either_;
+  VersionHints hints_;
   std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;

@@ -44,6 +44,7 @@ struct Typed {
                            // stack of the entry, of one that was there
   graph::DType dtype{};    // Scalar, View. Either: float64 or int64; it is such a scalar of NumPy, or Python's number
   int64_t origin = 0;      // of what has an identity: equal for what is one object; 0: not known yet
+  int64_t twin = 0;        // Dead: the origin of what may be the same object; if it is, the fourth of `ids` is 1
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched, or number of the temporary
@@ -74,9 +75,11 @@ struct Typed {
     if (kind == Kind::RangeIterator || (kind == Kind::Iterator && ids.size() > 1)) return ids[1];
     return kind == Kind::Joint && !ids.empty() ? ids[0] : cfg::kNone;
   }
+  /// An existing float, such as np.inf.
+  bool is_float_object() const;
   /// Of an Either, and of what may become one: float64 or int64.
   std::optional<graph::DType> wide_number() const {
-    if (kind == Kind::Float) return graph::DType::F64;
+    if (kind == Kind::Float || is_float_object()) return graph::DType::F64;
     if (kind == Kind::Int) return graph::DType::I64;
     const bool has_type = kind == Kind::Either || kind == Kind::Scalar;
     return has_type && (dtype == graph::DType::F64 || dtype == graph::DType::I64) ? std::optional(dtype) : std::nullopt;

@@ -291,6 +291,7 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
       return parts ? Ref<>::steal(PyObject_CallObject(reinterpret_cast<PyObject*>(&PyZip_Type), parts.get())) : Ref<>();
     }
     case Kind::Tagged:
+      if (!o.parts.empty() && v[3] != 0) return object(exit, o.parts[0], values, m, made);
       switch (v[0]) {
         case Tag::kInt: return Ref<>::steal(PyLong_FromLongLong(v[1]));
         case Tag::kBool: return Ref<>::share(v[1] ? Py_True : Py_False);
