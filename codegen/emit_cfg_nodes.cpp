@@ -222,6 +222,7 @@ void CfgNodes::emit_integer(Id id) {
       if (is_small(n.args[1])) return two(id, [](Gp, Gp) {}, [&](Gp r, int32_t b) { cc_.sar(r, b); });
       return void(cc_.sarx(gp(id), gp(n.args[0]), gp(n.args[1])));
     case Op::Neg: start(id, n.args[0]); return void(cc_.neg(gp(id)));
+    case Op::Ones: return void(cc_.popcnt(gp(id), gp(n.args[0])));
     case Op::Abs: {
       const Gp negative = cc_.newInt64();
       cc_.mov(negative, gp(n.args[0]));

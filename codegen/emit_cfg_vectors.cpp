@@ -424,6 +424,23 @@ void CfgVectors::emit_integer(Id id) {
       is_signed ? cc_.vpsraq(to, to, cut) : cc_.vpsrlq(to, to, cut);
       return;
     }
+    case Op::Ones: {
+      if (wide_ && asmjit::CpuInfo::host().hasFeature(asmjit::CpuFeatures::X86::kAVX512_VPOPCNTDQ))
+        return void(cc_.vpopcntq(to, a));
+      // Half a byte at a time by a table of 16 bytes, then the sum of eight bytes.
+      const Vec table = fresh_like(n), halves = fresh_like(n), low = fresh_like(n), high = fresh_like(n);
+      const Mem entries = literal({0x0302020102010100, 0x0403030203020201}, 8);
+      cc_.emit(wide_ ? I::kIdVbroadcasti64x2 : I::kIdVbroadcasti128, table, entries);
+      cc_.emit(I::kIdVmovaps, halves, repeated(0x0f0f0f0f0f0f0f0f, n));
+      cc_.emit(wide_ ? I::kIdVpandq : I::kIdVpand, low, a, halves);
+      cc_.vpsrlq(high, a, 4);
+      cc_.emit(wide_ ? I::kIdVpandq : I::kIdVpand, high, high, halves);
+      cc_.vpshufb(low, table, low);
+      cc_.vpshufb(high, table, high);
+      cc_.vpaddb(low, low, high);
+      cc_.emit(wide_ ? I::kIdVpxorq : I::kIdVpxor, high, high, high);
+      return void(cc_.vpsadbw(to, low, high));
+    }
     case Op::Neg: {
       const Vec zero = fresh_like(n);
       if (wide_) cc_.vpxorq(zero, zero, zero);

@@ -34,6 +34,7 @@ Type type_of(Mem mem);
 enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
 
 // X(name, text, operands, effect). Operands of one node have one type, but for conversions, addresses and Select.
+// Ones: how many bits of an integer are 1.
 // Of vectors: Splat, one number in all lanes; Ramp, numbers that begin with the operand and differ by `imm`; Reverse,
 // the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf, of
 // integers; AddLanes, of floats, one after the other, to the second operand; Lane, the one that the second operand
@@ -46,6 +47,7 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(AddExact, "add.exact", 2, Checks) X(SubExact, "sub.exact", 2, Checks) X(MulExact, "mul.exact", 2, Checks)           \
   X(FloorDiv, "floordiv", 2, Pure) X(FloorMod, "floormod", 2, Pure)                                                     \
   X(And, "and", 2, Pure) X(Or, "or", 2, Pure) X(Xor, "xor", 2, Pure) X(Shl, "shl", 2, Pure) X(Shr, "shr", 2, Pure)      \
+  X(Ones, "ones", 1, Pure)                                                                                              \
   X(Eq, "eq", 2, Pure) X(Ne, "ne", 2, Pure) X(Lt, "lt", 2, Pure) X(Le, "le", 2, Pure) X(Below, "below", 2, Pure)        \
   X(Abs, "abs", 1, Pure) X(Sqrt, "sqrt", 1, Pure) X(Floor, "floor", 1, Pure) X(Ceil, "ceil", 1, Pure)                   \
   X(Trunc, "trunc", 1, Pure) X(Rint, "rint", 1, Pure)                                                                   \

@@ -25,6 +25,7 @@ bool is_cheap(const Cfg& cfg, Id id) {
     case Op::Shl:
     case Op::Shr:
     case Op::Neg:
+    case Op::Ones:
     case Op::Extend: return n.type == Type::I64;
     default: return false;
   }

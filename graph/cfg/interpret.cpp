@@ -74,6 +74,7 @@ int64_t int_op(Op op, int64_t a, int64_t b) {
     case Op::Mul:
     case Op::MulExact: return static_cast<int64_t>(ua * ub);
     case Op::Neg: return static_cast<int64_t>(0 - ua);
+    case Op::Ones: return std::popcount(ua);
     case Op::FloorDiv: return floor_div(a, b);
     case Op::FloorMod: return floor_mod(a, b);
     case Op::And: return a & b;

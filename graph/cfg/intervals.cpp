@@ -34,6 +34,7 @@ std::optional<Interval> interval_of(Mem mem) {
 std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth) {
   if (n.type != Type::I64) return std::nullopt;
   if (is_comparison(n.op)) return Interval{0, 1};
+  if (n.op == Op::Ones) return Interval{0, 64};
   if (n.op == Op::Load || n.op == Op::Extend) return interval_of(n.mem);
   if (n.op == Op::Select) {
     const auto a = interval(cfg, n.args[1], depth + 1), b = interval(cfg, n.args[2], depth + 1);

@@ -29,6 +29,9 @@ void count_once(Cfg& cfg);
 /// Loops that test whether they go on at their head test it at the end of a round, and once in front.
 bool rotate_loops(Cfg& cfg);
 
+/// A loop that takes one bit after the other from a number (x &= x - 1) and counts them becomes their number.
+bool count_bits(Cfg& cfg);
+
 /// Addresses that grow by one number in each round of an inner loop are sums instead of products.
 void step_addresses(Cfg& cfg);
 

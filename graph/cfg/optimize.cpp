@@ -195,6 +195,7 @@ std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
     case Op::And: return a & b;
     case Op::Or: return a | b;
     case Op::Xor: return a ^ b;
+    case Op::Ones: return std::popcount(ua);
     case Op::Extend:
       switch (n.mem) {
         case Mem::I8: return static_cast<int8_t>(a);
@@ -592,6 +593,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
   simplify();
   drop_unused(cfg);
   simplify(drop_exact(cfg));
+  simplify(count_bits(cfg));
   if (parallel) {
     *parallel = make_parallel(cfg);
     simplify(!parallel->empty());

@@ -270,7 +270,8 @@ class Vectors : Rounds {
         case Op::And:
         case Op::Or:
         case Op::Xor:
-        case Op::Neg: return true;
+        case Op::Neg:
+        case Op::Ones: return true;
         case Op::Bits: return of == Type::F64;
         case Op::Mul:
         case Op::Extend:

@@ -335,11 +335,11 @@ TEST(CfgVectors, ChoicesByComparisons) {
 }
 
 TEST(CfgVectors, OperatorsOnIntegers) {
-  for (const Op op : {Op::Add, Op::Sub, Op::And, Op::Or, Op::Xor, Op::Neg, Op::Shl}) {
+  for (const Op op : {Op::Add, Op::Sub, Op::And, Op::Or, Op::Xor, Op::Neg, Op::Ones, Op::Shl}) {
     OneLoop loop(3);
     const Id a = loop.load(0, cfg::Mem::I64, loop.i());
     const Id b = op == Op::Shl ? loop.constant(5) : loop.load(1, cfg::Mem::I64, loop.i());
-    loop.store(2, cfg::Mem::I64, loop.i(), loop.make(op, Type::I64, a, op == Op::Neg ? kNone : b));
+    loop.store(2, cfg::Mem::I64, loop.i(), loop.make(op, Type::I64, a, op == Op::Neg || op == Op::Ones ? kNone : b));
     compare(loop.end(), std::vector<int64_t>{5, -3, 7, std::numeric_limits<int64_t>::min(), 0, 1 << 20, -1},
             {{0, kThird, 2 * kThird}});
   }

@@ -103,9 +103,9 @@ void check_operator(Op op, Type type) {
 }
 
 TEST(EmitCfg, OperatorsOnIntegers) {
-  for (const Op op : {Op::Add,      Op::Sub,      Op::Mul,      Op::Neg, Op::Abs, Op::AddExact, Op::SubExact,
-                      Op::MulExact, Op::FloorDiv, Op::FloorMod, Op::And, Op::Or,  Op::Xor,      Op::Shl,
-                      Op::Shr,      Op::Eq,       Op::Ne,       Op::Lt,  Op::Le,  Op::Below})
+  for (const Op op : {Op::Add,      Op::Sub,      Op::Mul,      Op::Neg,      Op::Ones, Op::Abs, Op::AddExact,
+                      Op::SubExact, Op::MulExact, Op::FloorDiv, Op::FloorMod, Op::And,  Op::Or,  Op::Xor,
+                      Op::Shl,      Op::Shr,      Op::Eq,       Op::Ne,       Op::Lt,   Op::Le,  Op::Below})
     check_operator(op, Type::I64);
 }
 
