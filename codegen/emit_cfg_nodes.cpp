@@ -2,6 +2,7 @@
 #include "codegen/emit_cfg_nodes.h"
 
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "codegen/emit_cfg_power.h"
@@ -42,6 +43,11 @@ Cond CfgNodes::compare(const Node& n) {
     when = asmjit::x86::reverseCond(when);
   }
   const Gp left = gp(a);
+  const bool is_equality = n.op == Op::Eq || n.op == Op::Ne;
+  if (is_equality && cfg_.is_const(b) && cfg_.at(b).imm == std::numeric_limits<int64_t>::min()) {
+    cc_.cmp(left, 1);  // overflows for the least integer only
+    return n.op == Op::Eq ? Cond::kO : Cond::kNO;
+  }
   if (is_small(b) && cfg_.at(b).imm == 0 && n.op != Op::Below) cc_.test(left, left);
   else if (is_small(b)) cc_.cmp(left, static_cast<int32_t>(cfg_.at(b).imm));
   else cc_.cmp(left, gp(b));

@@ -39,6 +39,14 @@ namespace {
 
 constexpr std::size_t kMostInlined = 12;
 
+/// A float without its fraction. What is not finite, or does not fit, gives the least integer.
+Typed to_int(LoopTranslator& t, cfg::Id value) {
+  std::erase(t.pending, value);
+  const cfg::Id made = t.op(Op::ToI64, Type::I64, value);
+  t.check(t.op(Op::Ne, Type::I64, made, t.integer(std::numeric_limits<int64_t>::min())));
+  return of_int(made);
+}
+
 using One = double (*)(double);
 using Two = double (*)(double, double);
 
@@ -246,13 +254,9 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(t, args);
   if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(t.settled(as_f64(t, args[0])));
   if (is(&PyBool_Type) && count == 1) return of_bool(truth(t, args[0]));
-  const auto to_int = [&](cfg::Id value) {
-    t.check(t.op(Op::Lt, Type::I64, t.op(Op::Abs, Type::F64, value), t.number(0x1p62)));
-    return of_int(t.op(Op::ToI64, Type::I64, value));
-  };
   if (is(&PyLong_Type) && count == 1 && args[0].is_number()) {
     if (args[0].is_integer()) return of_int(args[0].ids[0], args[0].natural);
-    return to_int(t.settled(as_f64(t, args[0])));
+    return to_int(t, as_f64(t, args[0]));
   }
   if (!PyCFunction_Check(callable)) {
     if (std::optional<Typed> made = call_numpy(t, callable, args)) return *made;
@@ -311,7 +315,7 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   }
   if (named("round") && count == 1) {
     if (args[0].kind == Kind::Int) return args[0];
-    if (args[0].kind == Kind::Float) return to_int(t.op(Op::Rint, Type::F64, args[0].ids[0]));
+    if (args[0].kind == Kind::Float) return to_int(t, t.op(Op::Rint, Type::F64, args[0].ids[0]));
   }
   throw NotCompiled{"a call of " + std::string(name) + "()", any_array};
 }
@@ -357,8 +361,7 @@ Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args) {
       if (named(whole)) {
         if (args[0].kind != Kind::Float) throw refused();  // NumPy's scalars have methods of their own
         const cfg::Id made = t.op(rounded, Type::F64, x);
-        t.check(t.op(Op::Lt, Type::I64, t.op(Op::Abs, Type::F64, made), t.number(0x1p62)));
-        return of_int(t.op(Op::ToI64, Type::I64, made));
+        return to_int(t, made);
       }
   }
   for (const cfg::Function& f : kMath) {
