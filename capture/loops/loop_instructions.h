@@ -54,6 +54,10 @@ Typed complex_length(LoopTranslator& t, const Typed& v);
 Typed make_complex(LoopTranslator& t, const std::vector<Typed>& args);
 
 // loop_operators.cpp
+/// Is an operator on Python's numbers the one on NumPy's scalars, as long as no check of it fails?
+bool is_computed_alike(int nb, graph::DType dtype);
+/// Of such an operator: one operand at least is an Either, and none a Scalar.
+Typed either_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
 Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
 Typed unary(LoopTranslator& t, Opcode op, const Typed& v);
 Typed compare(LoopTranslator& t, int op, const Typed& a, const Typed& b);

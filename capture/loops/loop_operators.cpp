@@ -207,6 +207,45 @@ Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   return int_binary(t, op_kind, a, b);
 }
 
+bool is_computed_alike(int nb, DType dtype) {
+  switch (nb % kBinaryKinds) {
+    case kAdd:
+    case kSub:
+    case kMul: return true;
+    case kTrueDiv: return dtype == DType::F64;
+    case kAnd:
+    case kOr:
+    case kXor:
+    case kFloorDiv:
+    case kRemainder: return dtype == DType::I64;
+    default: return false;
+  }
+}
+
+Typed either_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
+  const auto as_python = [&](const Typed& v) {
+    if (v.kind != Kind::Either) return known(t, v);
+    return v.dtype == DType::F64 ? of_float(v.ids[2]) : of_int(v.ids[1]);
+  };
+  Typed made;
+  made.kind = Kind::Either;
+  made.dtype = a.kind == Kind::Either ? a.dtype : b.dtype;
+  // It is one of NumPy's if an operand is.
+  const cfg::Id of_numpy = t.integer(LoopTag::kScalar + static_cast<int64_t>(made.dtype));
+  const cfg::Id of_python = t.integer(made.dtype == DType::F64 ? LoopTag::kFloat : LoopTag::kInt);
+  cfg::Id tag = of_python;
+  for (const Typed* v : {&a, &b})
+    if (v->kind == Kind::Either)
+      tag = t.op(Op::Select, Type::I64, t.op(Op::Eq, Type::I64, v->ids[0], of_numpy), of_numpy, tag);
+  const bool is_float = made.dtype == DType::F64;
+  const Typed x = as_python(a), y = as_python(b);
+  const cfg::Id value = is_float ? float_binary(t, nb % kBinaryKinds, x.ids[0], y.ids[0]).ids[0]
+                                 : int_binary(t, nb % kBinaryKinds, x, y).ids[0];
+  if (is_float) t.pending.push_back(value);
+  made.ids = {tag, is_float ? t.integer(0) : value, is_float ? value : t.number(0.0)};
+  return made;
+}
+
 namespace {
 
 Typed int_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b) {

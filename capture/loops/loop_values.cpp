@@ -82,7 +82,9 @@ Typed literal(LoopTranslator& t, PyObject* object) {
   v.value = t.session.values().constant(object);
   Typed number = of_value(t, v.value);
   if (!number.is_single()) return v;
-  number.origin = ++t.origins;
+  // The interpreter has one object for each of these ints, wherever they come from.
+  const auto is_cached = [](int64_t value) { return value >= -5 && value <= 256; };
+  if (number.kind != Kind::Int || !is_cached(t.cfg.at(number.ids[0]).imm)) number.origin = ++t.origins;
   t.objects.literals.emplace(object, number);
   return number;
 }

@@ -212,6 +212,8 @@ std::map<std::size_t, std::size_t> LoopTranslator::twins_at(uint32_t pc) {
 
 void LoopTranslator::tag(LoopState& to) {
   LoopFrame& f = to.frames.front();
+  for (const std::size_t k : hints_.negative)
+    if (f.locals[k].kind == Kind::Int) f.locals[k].natural = false;
   const std::map<std::size_t, std::size_t> twin_of = twins_at(f.pc);
   std::map<int64_t, int> holders;  // by identity
   const auto count = [&](Typed& part) { holders[part.origin] += part.origin != 0; };
@@ -296,9 +298,13 @@ void LoopTranslator::tag(LoopState& to) {
 
 void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& locals) {
   constexpr std::size_t kNone = SIZE_MAX;
+  // The next one in front, so that of three variables each has another twin.
   const auto twin_of = [](const std::vector<Typed>& all, std::size_t k) {
-    for (std::size_t j = 0; j < all.size(); ++j)
-      if (j != k && all[k].origin != 0 && all[j].origin == all[k].origin) return j;
+    if (all[k].origin == 0) return kNone;
+    for (std::size_t j = k; j-- > 0;)
+      if (all[j].origin == all[k].origin) return j;
+    for (std::size_t j = k + 1; j < all.size(); ++j)
+      if (all[j].origin == all[k].origin) return j;
     return kNone;
   };
   std::vector<std::vector<Typed>>& versions = locals_at_[pc];
@@ -312,11 +318,13 @@ void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& loc
         hints.twins.insert(std::minmax(k, one != kNone ? one : two));
         continue;
       }
+      if (a.kind == Kind::Int && b.kind == Kind::Int && a.natural != b.natural) hints.negative.insert(k);
       if (a.kind == b.kind && a.dtype == b.dtype) continue;
       alike = loops().size() > 1 && a.wide_number() && a.wide_number() == b.wide_number();
       hints.either.insert(k);
     }
-    if (alike && (hints.either.size() > hints_.either.size() || hints.twins.size() > hints_.twins.size()))
+    if (alike && (hints.either.size() > hints_.either.size() || hints.twins.size() > hints_.twins.size() ||
+                  hints.negative.size() > hints_.negative.size()))
       throw Retranslate{std::move(hints)};
   }
   versions.push_back(locals);
@@ -382,6 +390,7 @@ const Typed* LoopTranslator::undecided(const Instr& i) {
       const Typed &a = at(2), &b = at(1);
       const bool alike = a.wide_number() && a.wide_number() == b.wide_number();
       if (alike && (a.kind == Kind::Scalar || b.kind == Kind::Scalar)) return nullptr;
+      if (alike && i.op == Opcode::BinaryOp && is_computed_alike(i.arg, *a.wide_number())) return nullptr;
       const Opcode next = frame().view->instrs()[frame().view->behind(frame().pc)].op;
       const bool asks = i.flag || next == Opcode::PopJumpIfFalse || next == Opcode::PopJumpIfTrue;
       if (alike && i.op == Opcode::CompareOp && asks) return nullptr;
@@ -478,8 +487,11 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
   cfg.blocks.back().begins_round = request.view->is_loop_head(to.frames.front().pc);
   std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
-    if (alone)
+    if (alone) {
       for (cfg::Id& id : part.ids) id = cfg.add_param(edge.block, cfg.at(id).type);
+      if (part.natural && (part.kind == Kind::Int || part.kind == Kind::RangeIterator))
+        cfg.nodes[part.ids[0]].natural = true;
+    }
     if (part.origin != 0) part.ids = shared.emplace(part.origin, part.ids).first->second;
   });
   // Later rounds bring other objects.
@@ -750,6 +762,15 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     case Opcode::ToBool: push(of_bool(truth(*this, pop_known()))); return next();
     case Opcode::BinaryOp: {
+      const Typed &first = f.stack[f.stack.size() - 2], &second = f.stack.back();
+      if ((first.kind == Kind::Either && second.kind != Kind::Scalar) ||
+          (second.kind == Kind::Either && first.kind != Kind::Scalar)) {
+        Typed made = either_binary(*this, i.arg, first, second);
+        pop();
+        pop();
+        push(std::move(made));
+        return next();
+      }
       const Typed b = pop_operand(), held = frame().stack.back(), a = pop_operand();
       Typed made = binary(*this, i.arg, a, b);
       if (is_in_place(made)) made.items.push_back(held);

@@ -24,7 +24,8 @@ namespace framejit::capture {
 
 /// What keeps the versions of loops few, as far as it is known.
 struct VersionHints {
-  std::set<std::size_t> either;  // locals that are Python's numbers or scalars of NumPy
+  std::set<std::size_t> negative;  // locals that are ints below 0 in some rounds
+  std::set<std::size_t> either;    // locals that are Python's numbers or scalars of NumPy
   std::set<std::pair<std::size_t, std::size_t>>
       twins;  // that hold one object in some rounds, and one is dead at a head
 };

@@ -116,6 +116,13 @@ Id Cfg::add_param(uint32_t block, Type type, uint8_t lanes) {
   return id;
 }
 
+Id Cfg::add_param_for(uint32_t block, Id value) {
+  const bool natural = is_param[value] && nodes[value].natural;
+  const Id id = add_param(block, nodes[value].type);
+  nodes[id].natural = natural;
+  return id;
+}
+
 std::string print(const Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   std::string out;

@@ -100,6 +100,7 @@ struct Node {
   Id where = kNone;         // of vectors: only the lanes in which this is not 0 take part
   int64_t imm = 0;          // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
   uint32_t exit = kNone;    // Checks
+  bool natural = false;     // a parameter that is known never to be negative
   bool of_natural = false;  // FloorDiv, FloorMod by a constant: the dividend is known not to be negative
   const Function* function = nullptr;
 };
@@ -142,6 +143,8 @@ struct Cfg {
     return static_cast<Id>(nodes.size() - 1);
   }
   Id add_param(uint32_t block, Type type, uint8_t lanes = 1);
+  /// That is given what another value is.
+  Id add_param_for(uint32_t block, Id value);
   const Node& at(Id id) const { return nodes[id]; }
   bool is_const(Id id) const { return nodes[id].op == Op::Const && !is_param[id]; }
   uint32_t number_of(uint32_t exit) const { return exits[exit].number == kNone ? exit : exits[exit].number; }

@@ -27,8 +27,7 @@ class BitCount {
     if (test.op != (back == 0 ? Op::Ne : Op::Eq) || number(cfg_, test.args[1]) != 0) return false;
     rest_ = test.args[0];
     const std::optional<std::size_t> which = find_number(block.to[back]);
-    if (!which || !find_counters(block.to[back], *which) || !is_all(block) || loses_values() ||
-        !find_exit(block))
+    if (!which || !find_counters(block.to[back], *which) || !is_all(block) || loses_values() || !find_exit(block))
       return false;
     rewrite(back, is_never_zero(*which));
     return true;
@@ -85,7 +84,8 @@ class BitCount {
   /// Does the block compute nothing else, and hand on only what is known of the last round?
   bool is_all(const Block& block) const {
     for (const Id id : block.nodes)
-      if (known_.count(id) == 0 && id != block.condition && cfg_.at(id).op != Op::Poll && !cfg_.is_const(id)) return false;
+      if (known_.count(id) == 0 && id != block.condition && cfg_.at(id).op != Op::Poll && !cfg_.is_const(id))
+        return false;
     const Edge& out = block.to[block.to[0].block == b_ ? 1 : 0];
     return std::none_of(out.args.begin(), out.args.end(), [&](Id v) { return is_lost(v); });
   }

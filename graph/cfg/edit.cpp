@@ -250,8 +250,7 @@ void separate_loops(Cfg& cfg) {
             cfg.blocks[p].to[k].block = outer;
       Edge on;
       on.block = head;
-      for (const Id p : std::vector<Id>(cfg.blocks[head].params))
-        on.args.push_back(cfg.add_param(outer, cfg.at(p).type));
+      for (const Id p : std::vector<Id>(cfg.blocks[head].params)) on.args.push_back(cfg.add_param_for(outer, p));
       uint32_t next = 0;
       for (const auto& [p, least] : level)
         if (least < innermost) next = std::max(next, least);
@@ -282,8 +281,7 @@ void add_preheaders(Cfg& cfg) {
     if (entries.size() == 1) {
       on.args = std::move(cfg.blocks[entries[0].first].to[entries[0].second].args);
     } else {
-      for (const Id p : std::vector<Id>(cfg.blocks[head].params))
-        on.args.push_back(cfg.add_param(front, cfg.at(p).type));
+      for (const Id p : std::vector<Id>(cfg.blocks[head].params)) on.args.push_back(cfg.add_param_for(front, p));
     }
     cfg.blocks[front].end = Block::End::Jump;
     cfg.blocks[front].to[0] = std::move(on);
@@ -302,7 +300,7 @@ Copy copy_blocks(Cfg& cfg, const std::vector<uint32_t>& blocks) {
     cfg.blocks.emplace_back();
     cfg.blocks[fresh].level = cfg.blocks[b].level;
     copy.blocks[b] = fresh;
-    for (const Id p : std::vector<Id>(cfg.blocks[b].params)) copy.values[p] = cfg.add_param(fresh, cfg.at(p).type);
+    for (const Id p : std::vector<Id>(cfg.blocks[b].params)) copy.values[p] = cfg.add_param_for(fresh, p);
     for (const Id id : std::vector<Id>(cfg.blocks[b].nodes)) {
       copy.values[id] = cfg.add(Node(cfg.at(id)));
       cfg.blocks[fresh].nodes.push_back(copy.values[id]);
@@ -420,7 +418,7 @@ class Mender {
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
     if (before.size() == 1) return known_[key] = at_end(v, before[0]);
-    const Id param = cfg_.add_param(b, cfg_.at(v).type);
+    const Id param = cfg_.add_param_for(b, v);
     added_.emplace(param, true);
     known_[key] = param;
     for (uint32_t p : before)

@@ -151,7 +151,7 @@ class Facts {
   bool is_made(Property p, Id v, int depth = 0) const {
     const Node& n = cfg_.at(v);
     if (n.type != Type::I64 || n.lanes > 1 || depth > kDeepest) return false;
-    if (cfg_.is_param[v]) return params_[p][v];
+    if (cfg_.is_param[v]) return params_[p][v] || (p == Natural && n.natural);
     const auto of = [&](int i) { return is_made(p, n.args[i], depth + 1); };
     if (const std::optional<Interval> known = interval(cfg_, v)) return p == NotGreatest || known->low >= 0;
     switch (n.op) {

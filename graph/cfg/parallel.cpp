@@ -650,7 +650,7 @@ class Parallel {
     cfg_.blocks[calls].end = Block::End::Jump;
     cfg_.blocks[calls].to[0] = std::move(after);
     Edge enter{head_, {}};
-    for (const Id v : std::vector<Id>(variables())) enter.args.push_back(cfg_.add_param(next, cfg_.at(v).type));
+    for (const Id v : std::vector<Id>(variables())) enter.args.push_back(cfg_.add_param_for(next, v));
     cfg_.blocks[next].end = Block::End::Jump;
     cfg_.blocks[next].to[0] = std::move(enter);
   }

@@ -58,7 +58,7 @@ void Rounds::require(Id condition, bool truth, Edge other) {
 std::vector<Id> Rounds::begin(uint32_t b) {
   at_ = b;
   std::vector<Id> state;
-  for (const Id p : std::vector<Id>(cfg_.blocks[head_].params)) state.push_back(cfg_.add_param(b, cfg_.at(p).type));
+  for (const Id p : std::vector<Id>(cfg_.blocks[head_].params)) state.push_back(cfg_.add_param_for(b, p));
   return state;
 }
 

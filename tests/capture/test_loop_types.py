@@ -156,6 +156,55 @@ def swapped(x, n):
     return a, b, c, a is b, a is c
 
 
+def horner(x, n):
+    """Python's arithmetic on the number, which may be one of NumPy by then."""
+    total = 0.0
+    for i in range(n):
+        at, value, count = i / 7, 1.0, 1
+        for k in range(x.shape[0] - 1, -1, -1):
+            value = value * at + x[k]
+            value = (value - 0.5) / 2.0
+            count = (count * 3 + i) % 1000 ^ 5
+            if x[k] > 0.5:
+                count = count + np.int64(k)
+        total += value
+        total -= count // 3
+    return total, type(total), value, type(value), count, type(count)
+
+
+def polynomial(x, n):
+    total = 0.0
+    for i in range(n):
+        at, value = i / n, 0.0
+        for k in range(x.shape[0]):
+            value = value * at + x[k]
+        total += value
+    return total
+
+
+def zero_divisors(x, n):
+    share, part = 1.0, 100
+    for i in range(n):
+        for k in range(x.shape[0]):
+            share = share / (k - 5.0) if x[k] < 0 else share + x[k]
+            part = part // (k - 7) if x[k] < -1 else part + np.int64(1)
+    return share, part
+
+
+def record(n):
+    """Where two variables have begun as one constant, and one is negative at times."""
+    best = longest = low = 0
+    for start in range(1, n):
+        x, steps = start, 0
+        while x != 1:
+            x = x // 2 if x % 2 == 0 else 3 * x + 1
+            steps += 1
+        if steps > longest:
+            best, longest = start, steps
+        low = 40 - steps
+    return best, longest, low, best is longest, x, steps, start
+
+
 PROGRAMS = {
     "dots": (dots, lambda n: (np.random.default_rng(n).normal(size=(6, n)), np.arange(1.0, n + 1), np.zeros(6))),
     "around": (around, lambda n: (np.random.default_rng(n).integers(0, 2, (7, n + 1)), np.zeros((7, n + 1), np.int64))),
@@ -168,6 +217,10 @@ PROGRAMS = {
     "largest_last": (largest, lambda n: (np.arange(n + 1.0), n + 3)),
     "bits": (bits, lambda n: (11 * n, 1000)),
     "swapped": (swapped, lambda n: (np.random.default_rng(n).normal(size=n), 9)),
+    "horner": (horner, lambda n: (np.random.default_rng(n).normal(size=n), 8)),
+    "polynomial": (polynomial, lambda n: (np.random.default_rng(n).normal(size=n), 8)),
+    "zero_divisors": (zero_divisors, lambda n: (np.random.default_rng(n).normal(size=n), 4)),
+    "record": (record, lambda n: (50 * n,)),
     "indices": (indices, lambda n: (np.arange(n + 1), np.random.default_rng(n).integers(0, n + 1, n), 6)),
 }
 
@@ -189,7 +242,7 @@ def test_results_and_types(name, stress):
     assert fj.stats()["internal_errors"] == before
 
 
-@pytest.mark.parametrize(("name", "work", "times"), [("dots", "f64 = mul", 1), ("around", "floormod", 2), ("nearest", "call pow", 1)])
+@pytest.mark.parametrize(("name", "work", "times"), [("dots", "f64 = mul", 1), ("around", "floormod", 2), ("nearest", "call pow", 1), ("polynomial", "f64 = mul", 1)])
 def test_a_round_is_translated_once(name, work, times, monkeypatch):
     """Its work is there twice: with the checks of indices, and for indices that are known to be inside."""
     monkeypatch.setattr(fj.config, "profitability", "estimate")
@@ -200,6 +253,15 @@ def test_a_round_is_translated_once(name, work, times, monkeypatch):
     loops = [e for e in marked._report()["entries"] if e["kind"] == "loop"]
     entry = min(loops, key=lambda e: e["first_line"])  # an inner loop may have become hot first
     assert entry["graph"].count(work) == 2 * times, entry["graph"]
+
+
+def test_a_nest_that_branches_has_one_version_of_each_loop(monkeypatch):
+    monkeypatch.setattr(fj.config, "profitability", "estimate")
+    marked = fj.jit(record)
+    for _ in range(3):
+        marked(600)
+    (entry,) = [e for e in marked._report()["entries"] if e["kind"] == "loop"]
+    assert entry["graph"].count("mul.exact") == 2, entry["graph"]  # the first round of the inner loop is one by itself
 
 
 @pytest.mark.parametrize("first", [0.0, 1e308, np.float64(1e308)])
