@@ -6,6 +6,7 @@
 
 #include "codegen/emit_cfg_power.h"
 #include "graph/support/check.h"
+#include "graph/support/upper_halves.h"
 
 namespace framejit::codegen {
 
@@ -313,7 +314,7 @@ namespace {
 /// The lanes whose bit is 0.
 void call_in_lanes(double (*function)(double, double), const double* x, double exponent, double* results,
                    int64_t done) {
-  asm volatile("vzeroupper");  // instructions without VEX are slow while upper halves of registers are in use
+  forget_upper_halves();
   for (; done != -1; done |= done + 1) {
     const int lane = std::countr_one(static_cast<uint64_t>(done));
     results[lane] = function(x[lane], exponent);

@@ -290,7 +290,8 @@ bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
 
 /// Measures a round by a few of them, more and more until they take long enough to tell; false: they failed.
 bool ParallelLoop::probe(const Strip& strip, int64_t& done) {
-  const int64_t most = std::max<int64_t>(strip.all / 64, 1);
+  // Few rounds take no longer than looking at the clock does, and would seem long.
+  const int64_t most = std::max<int64_t>(strip.all / 4, 1);
   double took_ns = 0;
   for (int64_t count = 1; done < most && took_ns < kProbeNanoseconds && !is_awaited(); count *= 4) {
     add_piece(done, std::min({count, strip.most, most - done}), strip.saved);
@@ -306,10 +307,10 @@ bool ParallelLoop::probe(const Strip& strip, int64_t& done) {
 
 /// False: it did not pay, or could not be done.
 bool ParallelLoop::run(int64_t all, int64_t& done) {
-  // Small so far, or a round is long: one call of some asks again.
+  // Small so far, or a round is long: fewer and fewer calls ask again.
   const bool is_known = std::isfinite(round_ns_) && (static_cast<double>(all) * round_ns_ < kSmallNanoseconds ||
                                                      round_ns_ > static_cast<double>(kLongRound));
-  if (!eager && is_known && ++small_ % kAskAgain != 0) return true;
+  if (!eager && is_known && (++small_ < kAskAgain || !std::has_single_bit(static_cast<uint64_t>(small_)))) return true;
   if (!is_independent(all)) return false;
   const std::size_t saved = may_fail_ ? bytes_of_round() : 0;
   if (saved > kSavedOfRound) return false;

@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "capture/loops/translator.h"
+#include "graph/support/upper_halves.h"
 
 namespace framejit::capture {
-
-/// For functions that loops call: instructions without VEX are slow while upper halves of vector registers are in use.
-inline void forget_upper_halves() { asm volatile("vzeroupper"); }
 
 /// Whoever else holds it would not see it advance.
 inline constexpr const char* kHeldIterator = "an iterator that a variable holds";

@@ -16,6 +16,7 @@
 #include "graph/cfg/edit.h"
 #include "graph/cfg/loops.h"
 #include "graph/cfg/registers.h"
+#include "graph/support/upper_halves.h"
 
 namespace framejit::cfg {
 
@@ -25,7 +26,10 @@ constexpr std::size_t kMostNodes = 1000, kMostAccesses = 24, kMostTerms = 32;
 constexpr int kMostSteps = 12;  // from an address to the values that it is a sum of
 constexpr int64_t kFewRounds = 3;
 
-int64_t run_rounds(int64_t loop, int64_t rounds) { return reinterpret_cast<ParallelLoop*>(loop)->run(rounds); }
+int64_t run_rounds(int64_t loop, int64_t rounds) {
+  forget_upper_halves();
+  return reinterpret_cast<ParallelLoop*>(loop)->run(rounds);
+}
 
 const Function kRun{"run_rounds", reinterpret_cast<const void*>(&run_rounds), Type::I64, 2, Type::I64};
 
