@@ -320,7 +320,8 @@ void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& loc
       }
       if (a.kind == Kind::Int && b.kind == Kind::Int && a.natural != b.natural) hints.negative.insert(k);
       if (a.kind == b.kind && a.dtype == b.dtype) continue;
-      alike = loops().size() > 1 && a.wide_number() && a.wide_number() == b.wide_number();
+      // What the outermost loop carries keeps its types, for the sake of threads: they cannot share what has a tag.
+      alike = is_dead_at(head, k) && a.wide_number() && a.wide_number() == b.wide_number();
       hints.either.insert(k);
     }
     if (alike && (hints.either.size() > hints_.either.size() || hints.twins.size() > hints_.twins.size() ||
@@ -390,9 +391,12 @@ const Typed* LoopTranslator::undecided(const Instr& i) {
       const Typed &a = at(2), &b = at(1);
       const bool alike = a.wide_number() && a.wide_number() == b.wide_number();
       if (alike && (a.kind == Kind::Scalar || b.kind == Kind::Scalar)) return nullptr;
-      if (alike && i.op == Opcode::BinaryOp && is_computed_alike(i.arg, *a.wide_number())) return nullptr;
-      const Opcode next = frame().view->instrs()[frame().view->behind(frame().pc)].op;
-      const bool asks = i.flag || next == Opcode::PopJumpIfFalse || next == Opcode::PopJumpIfTrue;
+      const Instr& next = frame().view->instrs()[frame().view->behind(frame().pc)];
+      const bool keeps_type =
+          next.op == Opcode::StoreFast && hints_.either.count(static_cast<std::size_t>(next.arg)) == 0;
+      if (alike && i.op == Opcode::BinaryOp && !keeps_type && is_computed_alike(i.arg, *a.wide_number()))
+        return nullptr;
+      const bool asks = i.flag || next.op == Opcode::PopJumpIfFalse || next.op == Opcode::PopJumpIfTrue;
       if (alike && i.op == Opcode::CompareOp && asks) return nullptr;
       break;
     }
