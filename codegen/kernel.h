@@ -308,6 +308,14 @@ struct GuardedKernel {
   std::vector<Saved> saved;
 };
 
+/// The stages of a step without owners of flags, so that each is as much of the step as lies between two NumPy loops.
+/// They keep what they overwrite of a tile, so that a tile that raised flags can be put back and run in the step's own
+/// stages.
+struct JointStages {
+  std::vector<Stage> stages;
+  std::vector<GuardedKernel::Saved> saved;
+};
+
 enum class ReduceKind : uint8_t { None, Pairwise, Rows, AnyOrder, LeftFold };
 
 /// A rectangular domain. Axes are ordered outer to inner and coalesced. With scratch operands the two innermost axes
@@ -326,6 +334,7 @@ struct LoopStep {
   std::vector<LoopOperand> operands;
   std::vector<Stage> stages;             // run in order for each tile
   std::optional<GuardedKernel> guarded;  // does the same as the stages
+  JointStages joint;                     // do the same as the stages; empty where there are none
   uint32_t scratch_slots = 0;
   int64_t tile = 0;             // elements; 0 where there is no scratch
   bool parallel = true;         // axes that are not reduced may be split between threads

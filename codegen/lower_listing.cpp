@@ -65,10 +65,10 @@ std::string loop_text(const Program& program, const LoopStep& step) {
   out += "\n";
   for (std::size_t i = 0; i < step.operands.size(); ++i)
     out += "    %" + std::to_string(i) + ": " + operand_text(program, step.operands[i]) + "\n";
-  for (const Stage& stage : step.stages) {
+  const auto list_stage = [&](const Stage& stage, const char* indent) {
     const auto* kernel = std::get_if<KernelIndex>(&stage.code);
-    out += kernel ? "    kernel " + std::to_string(*kernel) + " " + program.kernels[*kernel].name
-                  : std::string("    numpy_loop");
+    out += indent;
+    out += kernel ? "kernel " + std::to_string(*kernel) + " " + program.kernels[*kernel].name : "numpy_loop";
     out += "(";
     for (std::size_t i = 0; i < stage.operands.size(); ++i)
       out += (i ? ", %" : "%") + std::to_string(stage.operands[i]);
@@ -78,7 +78,9 @@ std::string loop_text(const Program& program, const LoopStep& step) {
       out +=
           " streaming " + std::to_string(*stage.streaming) + " from " + std::to_string(step.streaming_bytes) + " bytes";
     out += "\n";
-  }
+  };
+  for (const Stage& stage : step.stages) list_stage(stage, "    ");
+  for (const Stage& stage : step.joint.stages) list_stage(stage, "    joint ");
   if (step.guarded) {
     out += "    guarded kernel " + std::to_string(step.guarded->kernel) + " " +
            program.kernels[step.guarded->kernel].name + "(";

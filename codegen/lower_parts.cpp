@@ -37,8 +37,7 @@ bool must_cut_before(Lowerer& l, const std::vector<ValueId>& piece, ValueId v) {
     if (before.op == Op::Write) {
       if (reduces) return true;  // its operands are computed once more, and must find what was there
       for (ValueId input : node.inputs)
-        if (l.graph.root(input) == l.graph.root(before.inputs[0]) && !same_view(l.graph, input, before.inputs[0]))
-          return true;
+        if (may_overlap(l.graph, input, before.inputs[0])) return true;
     }
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];
@@ -47,7 +46,7 @@ bool must_cut_before(Lowerer& l, const std::vector<ValueId>& piece, ValueId v) {
     if (node.op == Op::Write) {
       const ValueId destination = node.inputs[0];
       for (ValueId input : before.inputs)
-        if (l.graph.root(input) == l.graph.root(destination) && !same_view(l.graph, input, destination)) return true;
+        if (may_overlap(l.graph, input, destination)) return true;
       if (earlier == l.graph.root(destination) && !same_bytes(l, destination, earlier)) return true;
     }
   }

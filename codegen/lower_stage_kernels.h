@@ -12,6 +12,8 @@ namespace framejit::codegen::detail {
 
 using OperandId = uint16_t;
 
+inline constexpr std::size_t kMostOperands = 64;  // of a step
+
 /// How a kernel goes along an operand of a step.
 codegen::Access inner_access(const LoopOperand& operand);
 
@@ -64,6 +66,7 @@ class KernelBuilder {
   /// are visited in order.
   uint16_t expr(TermId t);
   void store(OperandId to, TermId t);
+  int stage() const { return stage_; }
 
   LoopNest nest;
   std::vector<OperandId> operands;

@@ -13,6 +13,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/lower_stage_kernels.h"
+#include "graph/passes/memory.h"
 
 namespace framejit::codegen::detail {
 
@@ -52,8 +53,13 @@ double cost_of(const Term& term) {
 
 class StageBuilder {
  public:
-  StageBuilder(const StepSpec& spec, LowerContext& context)
-      : spec_(spec), context_(context), stages_(spec, context.facts), operands_(step_, stages_, context) {}
+  /// `keeps`: what is overwritten is kept in scratch.
+  StageBuilder(const StepSpec& spec, LowerContext& context, bool keeps = false)
+      : spec_(spec),
+        context_(context),
+        keeps_(keeps),
+        stages_(spec, context.facts),
+        operands_(step_, stages_, context) {}
 
   LoopStep build() {
     step_.group = spec_.group;
@@ -64,6 +70,7 @@ class StageBuilder {
     emit_stages();
     add_guarded();
     finish();
+    add_joint();
     return std::move(step_);
   }
 
@@ -126,7 +133,9 @@ class StageBuilder {
     bool streams = false;
     for (std::size_t i = 0; i < spec_.stores.size(); ++i) {
       if (stages_.store_stage[i] != stage) continue;
-      n.store(operands_.memory_operand(spec_.stores[i].access, true), spec_.stores[i].value);
+      const OperandId to = operands_.memory_operand(spec_.stores[i].access, true);
+      if (keeps_ && is_loaded(spec_.stores[i].access)) step_.joint.saved.push_back(keep_old(n, spec_.stores[i], to));
+      n.store(to, spec_.stores[i].value);
       streams = true;
     }
     if (spec_.fold && stage == stages_.fold_stage) add_fold(n);
@@ -217,16 +226,47 @@ class StageBuilder {
 
   /// Does each element of the step depend on what it stores there, and on nothing else that it stores?
   bool elementwise_in_place() const {
+    const auto apart = [&](const Access& a, const Access& b) {
+      return a.buffer != b.buffer || graph::never_meet(type_of(a), type_of(b));
+    };
     for (std::size_t i = 0; i < spec_.stores.size(); ++i) {
       const Access& stored = spec_.stores[i].access;
       for (std::size_t j = 0; j < i; ++j)
-        if (spec_.stores[j].access.buffer == stored.buffer) return false;
+        if (!apart(spec_.stores[j].access, stored)) return false;
       for (TermId t : stages_.order)
-        if (stages_.terms[t].kind == Term::kLoad && stages_.terms[t].access.buffer == stored.buffer &&
-            !(stages_.terms[t].access == stored))
+        if (stages_.terms[t].kind == Term::kLoad && !(stages_.terms[t].access == stored) &&
+            !apart(stages_.terms[t].access, stored))
           return false;
     }
     return true;
+  }
+
+  /// The place of an access.
+  graph::Type type_of(const Access& access) const {
+    graph::Type type;
+    type.dtype = access.dtype;
+    type.shape = spec_.shape;
+    type.strides = access.strides;
+    type.offset = access.offset;
+    return type;
+  }
+
+  bool is_loaded(const Access& access) const {
+    return std::any_of(stages_.order.begin(), stages_.order.end(), [&](TermId t) {
+      return stages_.terms[t].kind == Term::kLoad && stages_.terms[t].access == access;
+    });
+  }
+
+  /// Has the kernel keep what it will write over.
+  GuardedKernel::Saved keep_old(KernelBuilder& n, const StoreTerm& s, OperandId stored) {
+    const OperandId read = operands_.memory_operand(s.access, false);
+    const OperandId scratch = operands_.own_scratch(s.access.dtype, n.stage());
+    NestStore old{};
+    old.expr = n.load(read, 0);
+    if (graph::is_complex(s.access.dtype)) old.imaginary = n.load(read, 1);
+    old.operand = n.operand(scratch, true);
+    n.nest.stores.push_back(old);
+    return {stored, scratch};
   }
 
   /// One kernel beside stages that were cut for their flags alone. Comes last: the terms are of one stage from here on.
@@ -242,22 +282,67 @@ class StageBuilder {
     for (TermId t : stages_.order)
       if (stages_.computed(t) && !graph::is_complex(stages_.terms[t].dtype)) n.expr(t);
     for (const StoreTerm& s : spec_.stores) {
-      const OperandId stored = operands_.memory_operand(s.access, true),
-                      read = operands_.memory_operand(s.access, false);
-      if (n.loads.contains({read, 0}) || n.loads.contains({read, 1})) {
-        out.saved.push_back({stored, operands_.own_scratch(s.access.dtype, 0)});
-        NestStore old{};
-        old.expr = n.load(read, 0);
-        if (graph::is_complex(s.access.dtype)) old.imaginary = n.load(read, 1);
-        old.operand = n.operand(out.saved.back().scratch, true);
-        n.nest.stores.push_back(old);
-      }
+      const OperandId stored = operands_.memory_operand(s.access, true);
+      if (is_loaded(s.access)) out.saved.push_back(keep_old(n, s, stored));
       n.store(stored, s.value);
     }
     n.nest.name = name_of_nest(n.nest);
     out.operands = n.operands;
     out.kernel = context_.kernels.add(n.nest);
     step_.guarded = std::move(out);
+  }
+
+  /// Stages that are cut by NumPy loops only, beside those that are cut for their flags as well.
+  void add_joint() {
+    if (stages_.slot_by_stage.size() < 2 || step_.guarded || spec_.fold || !elementwise_in_place()) return;
+    StepSpec unowned = spec_;
+    for (Term& term : unowned.terms) {
+      if (term.kind == Term::kIndex) return;
+      term.slot = -1;
+    }
+    LoopStep other;
+    try {
+      other = StageBuilder(unowned, context_, true).build();
+    } catch (const LowerFailure&) {  // more operands than a step may have
+      return;
+    }
+    if (other.stages.size() >= step_.stages.size()) return;
+    // Slots of scratch are shared: either the one stages run over a tile, or the others.
+    std::vector<int> slot_of(other.scratch_slots, -1);
+    std::vector<bool> taken(operands_.slots.size(), false);
+    for (const LoopOperand& o : other.operands) {
+      if (!o.scratch || slot_of[o.buffer] >= 0) continue;
+      std::size_t slot = 0;
+      while (slot < operands_.slots.size() &&
+             (taken[slot] || operands_.slots[slot].itemsize != graph::size_of(o.dtype)))
+        ++slot;
+      if (slot == operands_.slots.size()) {
+        operands_.slots.push_back({graph::size_of(o.dtype), 0});
+        taken.push_back(false);
+      }
+      taken[slot] = true;
+      slot_of[o.buffer] = static_cast<int>(slot);
+    }
+    std::vector<OperandId> number;
+    std::vector<LoopOperand> operands = step_.operands;
+    for (LoopOperand& o : other.operands) {
+      if (o.scratch) o.buffer = static_cast<BufferIndex>(slot_of[o.buffer]);
+      const auto same = std::find_if(operands.begin(), operands.end(), [&](const LoopOperand& known) {
+        return known.buffer == o.buffer && known.scratch == o.scratch && known.dtype == o.dtype &&
+               known.offset == o.offset && known.strides == o.strides && known.written == o.written;
+      });
+      number.push_back(static_cast<OperandId>(same - operands.begin()));
+      if (same == operands.end()) operands.push_back(o);
+      else same->nonnegative = same->nonnegative || o.nonnegative;
+    }
+    if (operands.size() > kMostOperands) return;
+    step_.operands = std::move(operands);
+    step_.scratch_slots = static_cast<uint32_t>(operands_.slots.size());
+    step_.tile = std::max(step_.tile, other.tile);
+    for (Stage& stage : other.stages)
+      for (OperandId& o : stage.operands) o = number[o];
+    for (GuardedKernel::Saved& saved : other.joint.saved) saved = {number[saved.operand], number[saved.scratch]};
+    step_.joint = {std::move(other.stages), std::move(other.joint.saved)};
   }
 
   void emit_numpy_loops(int stage) {
@@ -330,6 +415,7 @@ class StageBuilder {
 
   const StepSpec& spec_;
   LowerContext& context_;
+  const bool keeps_;
   LoopStep step_;
   StageOrder stages_;
   StepOperands operands_;

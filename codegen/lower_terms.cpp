@@ -16,6 +16,10 @@ bool same_view(const graph::Graph& graph, ValueId a, ValueId b) {
   return same_place(x, y);
 }
 
+bool may_overlap(const graph::Graph& graph, ValueId a, ValueId b) {
+  return graph.root(a) == graph.root(b) && !same_view(graph, a, b) && !graph::never_meet(graph.type(a), graph.type(b));
+}
+
 BufferIndex LowerContext::literal(const void* bytes, std::size_t size) {
   const auto* data = static_cast<const uint8_t*>(bytes);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {

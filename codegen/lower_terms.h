@@ -20,6 +20,8 @@ class Memory {
 
 /// Same bytes seen in the same way.
 bool same_view(const graph::Graph& graph, ValueId a, ValueId b);
+/// May two values, which are not the same view, share elements?
+bool may_overlap(const graph::Graph& graph, ValueId a, ValueId b);
 
 class TermBuilder {
  public:

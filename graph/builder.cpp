@@ -88,11 +88,11 @@ ValueId GraphBuilder::empty(DType dtype, Dims shape, std::optional<Dims> strides
   return append(Op::Empty, {}, Type{dtype, std::move(shape), std::move(*strides)});
 }
 
-ValueId GraphBuilder::full(ValueId value, Dims shape) {
+ValueId GraphBuilder::full(ValueId value, Dims shape, std::optional<Dims> strides) {
   const DType dtype = graph_.type(value).dtype;
   FRAMEJIT_CHECK(graph_.type(value).rank() == 0, "full takes a 0-d value");
-  Dims strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
-  return append(Op::Full, {value}, Type{dtype, std::move(shape), std::move(strides)});
+  if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
+  return append(Op::Full, {value}, Type{dtype, std::move(shape), std::move(*strides)});
 }
 
 ValueId GraphBuilder::iota(DType dtype, const Dim& n) {

@@ -39,8 +39,8 @@ class GraphBuilder {
   ValueId dim_value(const Dim& d);              // 0-d i64: the value of a dimension
   /// Fresh memory that nothing was written to.
   ValueId empty(DType dtype, Dims shape, std::optional<Dims> strides = {});
-  /// `value`: 0-d. A fresh C-ordered array filled with it.
-  ValueId full(ValueId value, Dims shape);
+  /// `value`: 0-d. Fresh memory that is filled with it, in C order if no strides are given.
+  ValueId full(ValueId value, Dims shape, std::optional<Dims> strides = {});
   /// 0, 1 .. n-1, in integers or rounded to a float dtype. The frontend adds start and step as NumPy's arange fills.
   ValueId iota(DType dtype, const Dim& n);
 

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <charconv>
 #include <compare>
+#include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "graph/support/check.h"
@@ -287,6 +289,16 @@ Dim operator*(const Dim& a, const Dim& b) {
 Dim operator-(const Dim& a, const Dim& b) {
   if (a.is_const() && b.is_const()) return detail::sub(a.value_, b.value_);
   return a + b * Dim(-1);
+}
+
+int64_t divisor(const Dim& d) {
+  if (d.is_const()) return d.value() == std::numeric_limits<int64_t>::min() ? 1 : std::abs(d.value());
+  int64_t out = 0;
+  for (const detail::Term& term : detail::Polynomial::terms_of(d)) {
+    if (term.coefficient == std::numeric_limits<int64_t>::min()) return 1;
+    out = std::gcd(out, term.coefficient);
+  }
+  return out;
 }
 
 std::optional<Dim> difference(const Dim& a, const Dim& b) {

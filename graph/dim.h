@@ -78,6 +78,9 @@ Dim max(const Dim& a, const Dim& b);
 /// a - b; nothing if it overflows.
 std::optional<Dim> difference(const Dim& a, const Dim& b);
 
+/// A number that divides `d`, whatever the symbols are: its magnitude if it is a constant.
+int64_t divisor(const Dim& d);
+
 /// Reads a Dim from the front of `text` and drops what it read; nothing where there is none.
 bool parse_dim(std::string_view& text, Dim& out);
 

@@ -331,6 +331,8 @@ class Binder {
     if (step.guarded)
       out.guarded = {reinterpret_cast<GuardedFn>(const_cast<void*>(code_.entry(step.guarded->kernel))),
                      step.guarded->operands, step.guarded->saved};
+    for (const Stage& stage : step.joint.stages) out.joint.stages.push_back(bind_stage(stage, false));
+    out.joint.saved = step.joint.saved;
     bind_scratch(step, out);
     bind_direct(step, out);
     out.aligned = operand_to_align(step, out);

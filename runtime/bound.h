@@ -47,6 +47,11 @@ struct BoundGuarded {
   std::vector<codegen::GuardedKernel::Saved> saved;
 };
 
+struct BoundJoint {
+  std::vector<BoundStage> stages;  // empty: there are none
+  std::vector<codegen::GuardedKernel::Saved> saved;
+};
+
 struct BoundLoop {
   const codegen::LoopStep* step = nullptr;
   std::vector<int64_t> extents;  // outer to inner
@@ -54,6 +59,7 @@ struct BoundLoop {
   std::vector<int64_t> strides;  // [operand * rank + axis]
   std::vector<BoundStage> stages;
   BoundGuarded guarded;
+  BoundJoint joint;
   int64_t size = 0;        // product of the extents
   int64_t outputs = 1;     // product of the axes that are not reduced
   double nanoseconds = 0;  // estimate for the whole step on one thread

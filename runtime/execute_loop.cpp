@@ -83,8 +83,33 @@ void run_numpy_loop(const BoundLoop& loop, const BoundStage& stage, const Window
   raise_fp_flags(before | raised_x87);
 }
 
-/// The stages over one window. `w` holds the pointers of its operands, scratch included.
-void run_stages(const BoundLoop& loop, const Window& w, RunState& state) {
+constexpr int kFlaggedRows = 8;   // a part of a step with more of them goes on stage by stage
+constexpr int kFlaggedTiles = 8;  // the same of tiles
+
+/// The joint stages over one window. False: they raised flags, and what they wrote over is as it was.
+bool run_joint(const BoundLoop& loop, const Window& w) {
+  for (const BoundStage& stage : loop.joint.stages) run_stage(loop, stage, w);
+  if (!(fp_flags() & kReported)) [[likely]]
+    return true;
+  clear_fp_flags();
+  const int rank = loop.rank();
+  for (const GuardedKernel::Saved& saved : loop.joint.saved)
+    for (int64_t row = 0; row < w.outer; ++row) {
+      const int itemsize = loop.operands[saved.operand].itemsize;
+      restore_row(w.pointers[saved.operand] + (rank >= 2 ? row * loop.stride(saved.operand, rank - 2) : 0),
+                  rank >= 1 ? loop.stride(saved.operand, rank - 1) : 0,
+                  w.pointers[saved.scratch] + row * w.inner * itemsize, w.inner, itemsize);
+    }
+  return false;
+}
+
+/// The stages over one window. `w` holds the pointers of its operands, scratch included. `flagged` counts the windows
+/// whose joint stages raised flags.
+void run_stages(const BoundLoop& loop, const Window& w, int& flagged, RunState& state) {
+  if (!loop.joint.stages.empty() && flagged < kFlaggedTiles) {
+    if (run_joint(loop, w)) return;
+    ++flagged;
+  }
   for (const BoundStage& stage : loop.stages) {
     run_stage(loop, stage, w);
     if (stage.slot < 0) continue;
@@ -104,7 +129,8 @@ int64_t behind_line(const BoundLoop& loop, const Window& w) {
 }
 
 /// The two innermost axes of a step with scratch, tile by tile.
-void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell, RunState& state) {
+void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell, int& flagged,
+               RunState& state) {
   const int rank = loop.rank(), operands = static_cast<int>(loop.operands.size());
   Window w = all;
   auto place = [&](int64_t row, int64_t column) {
@@ -122,7 +148,7 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
     for (int64_t row = 0; row < all.outer; row += rows) {
       w.outer = std::min(rows, all.outer - row);
       place(row, 0);
-      run_stages(loop, w, state);
+      run_stages(loop, w, flagged, state);
     }
     return;
   }
@@ -139,7 +165,7 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
       w.inner = stretch(column);
       for (int64_t row = 0; row < all.outer; ++row) {
         place(row, column);
-        run_stages(loop, w, state);
+        run_stages(loop, w, flagged, state);
       }
     }
     return;
@@ -149,11 +175,9 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
       w.inner = stretch(column);
       place(row, column);
       if (column == 0) w.inner -= behind_line(loop, w);
-      run_stages(loop, w, state);
+      run_stages(loop, w, flagged, state);
     }
 }
-
-constexpr int kFlaggedRows = 8;  // a part of a step with more of them goes on stage by stage
 
 /// The window's rows by the guarded kernel, up to the first one that raises flags, which is done again in stages and
 /// counted in `flagged`; how many rows are done.
@@ -183,7 +207,7 @@ int64_t run_guarded(const BoundLoop& loop, Window w, const int64_t* outer_stride
   for (const GuardedKernel::Saved& saved : loop.guarded.saved)
     restore_row(w.pointers[saved.operand], rank >= 1 ? loop.stride(saved.operand, rank - 1) : 0,
                 w.pointers[saved.scratch], w.inner, loop.operands[saved.operand].itemsize);
-  run_stages(loop, w, state);
+  run_stages(loop, w, flagged, state);
   return row + 1;
 }
 
@@ -212,7 +236,7 @@ void run_guarded_rows(const BoundLoop& loop, const Window& all, char* scratch, i
     if (row < all.outer) {
       place(row, 0);
       w.outer = all.outer - row;
-      run_tiles(loop, w, scratch, index_cell, state);
+      run_tiles(loop, w, scratch, index_cell, flagged, state);
     }
     return;
   }
@@ -231,7 +255,7 @@ void run_guarded_rows(const BoundLoop& loop, const Window& all, char* scratch, i
       place(row, column);
       w.inner = all.inner - column;
       w.outer = 1;
-      run_tiles(loop, w, scratch, index_cell, state);
+      run_tiles(loop, w, scratch, index_cell, flagged, state);
     }
   }
 }
@@ -267,9 +291,10 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   do {
     if (loop.guarded.kernel) run_guarded_rows(loop, w, scratch.data(), &index_cell, flagged, state);
     else if (loop.joined.length > 0)
-      for_joined_rows(loop, w, rows, scratch.data(), [&](const Window& joined) { run_stages(loop, joined, state); });
-    else if (tiled) run_tiles(loop, w, scratch.data(), &index_cell, state);
-    else run_stages(loop, w, state);
+      for_joined_rows(loop, w, rows, scratch.data(),
+                      [&](const Window& joined) { run_stages(loop, joined, flagged, state); });
+    else if (tiled) run_tiles(loop, w, scratch.data(), &index_cell, flagged, state);
+    else run_stages(loop, w, flagged, state);
   } while (advance(loop, extents, position, w.pointers));
 }
 

@@ -30,6 +30,22 @@ def test_marked():
 
 
 @pytest.mark.capture
+def test_roofline(tmp_path):
+    table = tmp_path / "table.md"
+    command = [sys.executable, str(BENCH.with_name("roofline.py")), "--rounds", "1", "--most", "1000"]
+    command += ["--case", "a.b.c, float64|mean", "--markdown", str(table)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.read_text().splitlines()[2:]]
+    assert [(row[0], row[2]) for row in rows] == [
+        (name, level) for name in ("a*b+c, float64", "mean, var, sum, float32") for level in ("O0", "O1")
+    ]
+    for row in rows:
+        assert all(float(share.rstrip("%")) > 0 for share in row[4:7])
+        assert row[7] in ("memory", "arithmetic", "call")
+
+
+@pytest.mark.capture
 def test_regions():
     command = [sys.executable, str(BENCH.with_name("regions.py")), "--rounds", "1", "--calls", "10"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)

@@ -75,7 +75,7 @@ class OverlapCopier {
           continue;
         }
         const Type& type = graph_.type(operand);
-        if (graph_.root(operand) != place.root || same_place(type, place)) continue;
+        if (graph_.root(operand) != place.root || same_place(type, place) || never_meet(type, place)) continue;
         if (graph_.shapes().hint(type.size()) > elements / kLeastRatio || !may_copy(v, type)) return;
         found.emplace_back(v, i);
       }

@@ -32,11 +32,13 @@ constexpr int64_t kLeastBroadcast = 4;
 /// known when a node joins it. Possible: all values that a later group might load, too.
 enum class Operands : uint8_t { Known, Possible };
 
+/// The most places of a root that are told apart.
+constexpr std::size_t kMostPlaces = 64;
+
 /// How a group touches the bytes of one root.
 struct Access {
-  ValueId place;          // a value with the type of the first access
-  bool one_place = true;  // all accesses have that type
-  bool reduced = false;   // a reduction, which comes last in the group, loads or stores it
+  std::vector<ValueId> places;  // a value for each place
+  bool reduced = false;         // a reduction, which comes last in the group, loads or stores it
 };
 
 /// A group under construction.
@@ -63,10 +65,17 @@ struct Value {
   bool written = false;   // its bytes, since it was computed
 };
 
-/// How fusion sees the memory of a root: the groups that write and read it.
+/// The last groups that write, or that read, the places of a root.
+struct Touched {
+  int32_t anywhere = kNone;                         // all of the root, or places that are not told apart
+  int32_t last = kNone;                             // of them all
+  std::vector<std::pair<ValueId, int32_t>> places;  // views
+};
+
+/// How fusion sees the memory of a root: the groups that write and read it. The node that fills fresh memory with an
+/// address writes all of it.
 struct Root {
-  int32_t last_write = kNone;  // group of the last write, or of the node that fills fresh memory with an address
-  int32_t last_read = kNone;   // the last group that loads from it
+  Touched writes, reads;
 };
 
 bool is_computed(const Node& n) {
@@ -140,7 +149,7 @@ class Fuser {
 
   void node(ValueId v) {
     const Node& n = graph_.node(v);
-    if (n.op == Op::Output) roots_[index(v)].last_write = values_[index(n.inputs[0])].group;
+    if (n.op == Op::Output) touch(roots_[index(v)].writes, v, values_[index(n.inputs[0])].group);
     if (!is_computed(n)) return;
     if (is_control(n.op)) return control(v, n);
     if (is_free(v, n)) {
@@ -158,7 +167,7 @@ class Fuser {
     for (ValueId used : used_values(graph_, v))
       if (!is_control(graph_.node(used).op)) load(used, g);
     for (ValueId root : written_roots(graph_, v)) {
-      roots_[index(root)].last_write = g;
+      touch(roots_[index(root)].writes, root, g);
       values_[index(root)].written = true;
     }
     if (n.op == Op::Measure) measured_ = g + 1;
@@ -253,7 +262,30 @@ class Fuser {
   /// The first group that may load the value from memory (or compute it, where it is free).
   int32_t earliest_load(ValueId v) const {
     if (values_[index(v)].free) return values_[index(v)].ready;
-    return std::max(roots_[index(graph_.root(v))].last_write + 1, measured_);
+    return std::max(last_touch(roots_[index(graph_.root(v))].writes, v) + 1, measured_);
+  }
+
+  /// Notes that a group writes, or reads, the place of a value.
+  void touch(Touched& touched, ValueId v, int32_t group) const {
+    touched.last = std::max(touched.last, group);
+    const ValueId root = graph_.root(v);
+    const bool told_apart = v != root && facts_.last_write[index(root)] >= 0;
+    for (auto& [place, last] : touched.places)
+      if (told_apart && same_place(graph_.type(place), graph_.type(v))) {
+        last = std::max(last, group);
+        return;
+      }
+    if (told_apart && touched.places.size() < kMostPlaces) touched.places.emplace_back(v, group);
+    else touched.anywhere = std::max(touched.anywhere, group);
+  }
+
+  /// The last group that writes, or reads, what may share an element with the place of a value.
+  int32_t last_touch(const Touched& touched, ValueId v) const {
+    if (touched.last == touched.anywhere) return touched.last;
+    int32_t last = touched.anywhere;
+    for (const auto& [place, group] : touched.places)
+      if (group > last && !never_meet(graph_.type(place), graph_.type(v))) last = group;
+    return last;
   }
 
   /// The group to join, or kNone.
@@ -273,8 +305,8 @@ class Fuser {
     }
     if (n.op == Op::Write) {
       const Root& root = roots_[index(n.type.root)];
-      least = std::max({least, root.last_write, root.last_read});
-      neighbour = std::max(neighbour, root.last_read);
+      least = std::max({least, last_touch(root.writes, v), last_touch(root.reads, v)});
+      neighbour = std::max({neighbour, root.reads.last, root.writes.last});
     }
     // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice, and has
     // more results live at a time.
@@ -290,10 +322,10 @@ class Fuser {
 
   /// The last group that loads a value, or an operand of a free one.
   int32_t last_read(ValueId v) const {
-    if (!values_[index(v)].free) return roots_[index(graph_.root(v))].last_read;
+    if (!values_[index(v)].free) return roots_[index(graph_.root(v))].reads.last;
     int32_t last = kNone;
     for (ValueId input : graph_.node(v).inputs)  // no further: time is linear in operands
-      if (!values_[index(input)].free) last = std::max(last, roots_[index(graph_.root(input))].last_read);
+      if (!values_[index(input)].free) last = std::max(last, roots_[index(graph_.root(input))].reads.last);
     return last;
   }
 
@@ -315,7 +347,12 @@ class Fuser {
     const auto it = g.accesses.find(index(n.type.root));
     if (it == g.accesses.end()) return true;
     const Access& access = it->second;
-    return access.one_place && !access.reduced && same_place(graph_.type(access.place), n.type);
+    return !access.reduced && access.places.size() < kMostPlaces &&
+           std::all_of(
+               access.places.begin(), access.places.end(),
+               [&](ValueId place) {
+                 return same_place(graph_.type(place), n.type) || never_meet(graph_.type(place), n.type);
+               });
   }
 
   int32_t open(ValueId v, const Node& n) {
@@ -352,25 +389,28 @@ class Fuser {
     if (n.op == Op::Write || has_address(v) || may_be_stored) g.operands.insert(index(v));
     if (n.op == Op::Write) {
       touch(g, n.type.root, v);
-      roots_[index(n.type.root)].last_write = number;
+      touch(roots_[index(n.type.root)].writes, v, number);
       values_[index(n.type.root)].written = true;
       return;
     }
-    roots_[index(v)].last_write = number;
+    touch(roots_[index(v)].writes, v, number);
     if (has_address(v)) touch(g, v, v).reduced = def(n.op).cls == OpClass::Reduction;
     if (has_address(v) || def(n.op).cls == OpClass::Reduction || is_alone(n.op)) values_[index(v)].stored = true;
     if (def(n.op).cls == OpClass::Reduction && g.reduction == kNoValue) g.reduction = v;
   }
 
   Access& touch(OpenGroup& g, ValueId root, ValueId place) {
-    const auto [it, inserted] = g.accesses.try_emplace(index(root), Access{place});
-    if (!inserted && !same_place(graph_.type(it->second.place), graph_.type(place))) it->second.one_place = false;
-    return it->second;
+    Access& access = g.accesses[index(root)];
+    if (facts_.last_write[index(root)] < 0) return access;
+    const bool known = std::any_of(access.places.begin(), access.places.end(),
+                                   [&](ValueId other) { return same_place(graph_.type(other), graph_.type(place)); });
+    if (!known && access.places.size() < kMostPlaces) access.places.push_back(place);
+    return access;
   }
 
   Access& load(ValueId v, int32_t number) {
     const ValueId root = graph_.root(v);
-    roots_[index(root)].last_read = std::max(roots_[index(root)].last_read, number);
+    touch(roots_[index(root)].reads, v, number);
     if (is_computed(graph_.node(root))) values_[index(root)].stored = true;
     // Kernels hold their constants. NumPy's loops take them as operands: there has to be room for these when groups are
     // made once more.

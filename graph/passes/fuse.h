@@ -7,10 +7,10 @@
 //  - the flags that it may set are handled as those of the group's other nodes are (FlagRule);
 //  - memory order holds: what it reads was last written by an earlier group, and what it writes is read by no later
 //    one.
-// Inside of a group the bytes of a root that is written are read and written at one place only (same offset, strides
-// and shape), and no load follows a write of it: element by element is as good as one node after the other, and a loop
-// body may load before it stores. Other values are materialised: x[1:] += x[:-1] becomes a group that stores the sum
-// and one that copies it.
+// Inside of a group, the bytes of a root that is written are read and written at places (offset, strides and shape) of
+// which no two share an element (never_meet), such as columns, and no load follows a write of its place: element by
+// element is as good as one node after the other, and a loop body may load before it stores. Other values are
+// materialised: x[1:] += x[:-1] becomes a group that stores the sum and one that copies it.
 //
 // 0-d operators that are one native operation, on memory that the graph never writes, are free: they are recomputed in
 // each group that uses them. The others run in a group of shape [] and are loaded. A recomputed one must set its flags

@@ -2,6 +2,7 @@
 #include "graph/passes/memory.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 namespace framejit::graph {
@@ -61,6 +62,47 @@ FlagRules flag_rules(const Graph& graph) {
 
 bool reads_operand(const Node& node, std::size_t operand) {
   return node.op != Op::View && !(node.op == Op::Write && operand == 0);
+}
+
+namespace {
+
+/// From the end of `a`'s last element to the first byte of `b`, if strides are constants.
+std::optional<Dim> gap(const Type& a, const Type& b) {
+  Dim out = b.offset - a.offset - Dim(size_of(a.dtype));
+  for (int i = 0; i < a.rank(); ++i) {
+    if (!a.strides[i].is_const()) return std::nullopt;
+    if (a.strides[i].value() > 0) out = out - (a.shape[i] - 1) * a.strides[i];
+  }
+  for (int i = 0; i < b.rank(); ++i) {
+    if (!b.strides[i].is_const()) return std::nullopt;
+    if (b.strides[i].value() < 0) out = out + (b.shape[i] - 1) * b.strides[i];
+  }
+  return out;
+}
+
+bool ends_before(const Type& a, const Type& b) {
+  const std::optional<Dim> between = gap(a, b);
+  return between && between->is_const() && between->value() >= 0;
+}
+
+}  // namespace
+
+bool never_meet(const Type& a, const Type& b) {
+  try {
+    if (ends_before(a, b) || ends_before(b, a)) return true;
+    const Dim between = b.offset - a.offset;
+    if (!between.is_const()) return false;
+    // All elements lie at multiples of a step from the first ones.
+    int64_t step = 0;
+    for (const Type* type : {&a, &b})
+      for (int i = 0; i < type->rank(); ++i)
+        if (!(type->shape[i] == Dim(1))) step = std::gcd(step, divisor(type->strides[i]));
+    if (step == 0) return false;
+    const int64_t place = (between.value() % step + step) % step;
+    return place >= size_of(a.dtype) && step - place >= size_of(b.dtype);
+  } catch (const DimOverflow&) {
+    return false;
+  }
 }
 
 bool Replacements::rename(Node& node) const {

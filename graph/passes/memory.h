@@ -30,6 +30,11 @@ FlagRules flag_rules(const Graph& graph);
 /// Does the node read the bytes of its operands? (A view does not; a write reads its value only.)
 bool reads_operand(const Node& node, std::size_t operand);
 
+/// Do no two elements of two values of one root share a byte, however large the arrays are? False if that is not known.
+/// Columns `x[..., 0]` and `x[..., 1]` never meet; nor do blocks of which one ends
+/// before the other one begins.
+bool never_meet(const Type& a, const Type& b);
+
 /// Replaces values everywhere: in operands, roots of views, results. Chains of replacements are followed.
 class Replacements {
  public:

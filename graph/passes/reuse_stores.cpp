@@ -128,6 +128,7 @@ class StoreReuser {
     if (user_position <= write_position) return false;
     for (ValueId other : writes_.at(index(graph_.root(place)))) {
       if (other == write) continue;
+      if (graph_.node(other).op == Op::Write && never_meet(graph_.type(other), graph_.type(write))) continue;
       const auto [position, group] = at(other);
       const bool before = position < write_position && kNone < group && group <= write_group;
       const bool after = position > user_position && group > user_group;

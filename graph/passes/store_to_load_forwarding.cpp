@@ -4,10 +4,11 @@
 //     %5 = multiply %x, %c        ->    %5 = multiply %v, %c
 //
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
-// broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
-// whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same,
-// library calls where their operands share memory as before (AliasFacts), reductions never. What was written before
-// control flow holds in it and behind it, unless that writes it too; what its blocks write is known in them only.
+// broadcast) and still be what it was: not written itself since, nor any element of the place by another write.
+// Operators whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the
+// same, library calls where their operands share memory as before (AliasFacts), reductions never. What was written
+// before control flow holds in it and behind it, unless that writes it too; what its blocks write is known in them
+// only.
 #include <algorithm>
 
 #include "graph/pass.h"
@@ -17,7 +18,10 @@ namespace framejit::graph {
 
 namespace {
 
-/// The last write to a root, while it holds.
+/// The most places of a root whose last writes are known.
+constexpr std::size_t kMostPlaces = 64;
+
+/// The last write to a place of a root, while it holds.
 struct Written {
   ValueId write = kNoValue, value = kNoValue;
   uint32_t value_version = 0;  // of the value's root when it was written
@@ -44,7 +48,7 @@ class Forwarder {
       const auto forget = [&] {
         for (ValueId root : roots) {
           ++version_[index(root)];
-          written_[index(root)] = {};
+          written_[index(root)].clear();
         }
       };
       if (n.op == Op::Loop) forget();  // a round finds what the one before has written
@@ -68,7 +72,10 @@ class Forwarder {
     n.inputs = std::move(inputs);
     if (n.op != Op::Write) return;
     ++version_[index(n.type.root)];
-    written_[index(n.type.root)] = {v, n.inputs[1], version_[index(graph_.root(n.inputs[1]))]};
+    std::vector<Written>& written = written_[index(n.type.root)];
+    if (written.size() == kMostPlaces) written.erase(written.begin());
+    std::erase_if(written, [&](const Written& w) { return !never_meet(graph_.type(w.write), n.type); });
+    written.push_back({v, n.inputs[1], version_[index(graph_.root(n.inputs[1]))]});
   }
 
   bool shares_alike(const std::vector<ValueId>& a, const std::vector<ValueId>& b) const {
@@ -82,8 +89,12 @@ class Forwarder {
   /// do.
   ValueId written_value(const Node& n, std::size_t i) const {
     const ValueId operand = n.inputs[i];
-    const Written& last = written_[index(graph_.root(operand))];
-    if (last.write == kNoValue || !same_place(graph_.type(operand), graph_.type(last.write))) return operand;
+    const std::vector<Written>& written = written_[index(graph_.root(operand))];
+    const auto found = std::find_if(written.begin(), written.end(), [&](const Written& w) {
+      return same_place(graph_.type(operand), graph_.type(w.write));
+    });
+    if (found == written.end()) return operand;
+    const Written& last = *found;
     const Type& value = graph_.type(last.value);
     if (value.shape != graph_.type(operand).shape || version_[index(graph_.root(last.value))] != last.value_version)
       return operand;
@@ -94,8 +105,8 @@ class Forwarder {
   }
 
   Graph& graph_;
-  std::vector<Written> written_;   // by root
-  std::vector<uint32_t> version_;  // of each root
+  std::vector<std::vector<Written>> written_;  // by root: places of which no two share an element
+  std::vector<uint32_t> version_;              // of each root
   bool changed_ = false;
 };
 

@@ -64,6 +64,8 @@ SHAPES = [
     "return x.astype(np.int8, casting='safe')", "return x.clip(0, 1, out=y), y", "out = np.zeros((2, 3))\n    for i, j in np.ndindex(2, 3):\n        out[i, j] = x.flat[i] * j\n    return out",
     "out = []\n    for place, v in np.ndenumerate(x[:2]):\n        out.append((place, v * 2))\n    return out", "return type(np.broadcast(x, y)), np.broadcast(x, y).shape",
     "return getattr(x, '_mask', 5), hasattr(x, 'nothing')", "return x.nothing",
+    "return np.zeros_like(x[1:]), np.ones_like(x[..., 0]), np.full_like(x[..., ::2], 3), np.zeros_like(x.T, dtype='f4'), np.zeros_like(x.T[1:]).T + y.shape[0]",
+    "return np.zeros_like(x.T, shape=(3, 2)), np.ones_like(x.T, shape=x.T.shape), np.full_like(x[::-1], 2)",
 ]  # fmt: skip
 
 VALUES = [
@@ -192,6 +194,7 @@ WHOLE = [
     "if x.sum() < 0:\n        raise ValueError(f'a sum of {x.sum()}')\n    return x",
     "k = x.sum(axis=1).argmax()\n    r = x[k]\n    r *= 2\n    x[:, k] = 1\n    return x, r, x[k]", "k = int(np.argmax(x[0]))\n    return x[:k], x[k:], x[k - 1 : k + 1]", "k = np.searchsorted(x[0], 2.5)\n    x[k:] = 0\n    return x, x[0, :k].sum()",
     "return np.zeros_like(x, shape=3), x.byteswap()",
+    "return np.zeros_like(x[1:, 1:]), np.ones_like(x.T), np.full_like(x[:, ::2], 3) + x[:, ::2]",
 ]  # fmt: skip
 # What a number does to the dtypes of a call goes by its value in NumPy 1, so that these calls are left to it there.
 WHOLE_SINCE_2 = [

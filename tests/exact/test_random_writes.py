@@ -67,7 +67,22 @@ class WriteMaker:
             return f"{self.array()}[{rows}, {at}][:, None]"
         return self.random.choice(["0.5", "t"])
 
+    def columns(self) -> list[str]:
+        """Columns or rows of arrays that are written one after the other, of parts and of wholes."""
+        left, right = self.random.choice([("[:, ", "]"), ("[", ", :]"), ("[2:, ", "]"), ("[:-2, ", "]")])
+
+        def part() -> str:
+            return f"{self.array()}{left}{self.random.choice(['0', '1', '2', '3', '-1'])}{right}"
+
+        count = self.random.randrange(2, 5)
+        return [
+            f"{part()} {self.random.choice(['', '+', '-'])}= {part()} {self.random.choice('+-*')} {self.random.choice([part(), '0.5', 't'])}"
+            for _ in range(count)
+        ]
+
     def statement(self, number: int) -> list[str]:
+        if self.random.random() < 0.3:
+            return self.columns()
         place = self.random.choice(list(SLICES))
         x, kind = self.array(), self.random.random()
         terms = [self.term(SLICES[place]) for _ in range(self.random.randrange(1, 4))]
@@ -120,7 +135,7 @@ def graphs_of(passes: str, source: WriteMaker, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("name", ["copy_overlaps", "reuse_stores"])
 def test_the_passes_find_work_in_random_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = 0
-    for seed in range(30):
+    for seed in range(60):
         made = WriteMaker(seed)
         if not made.shares_memory:
             changed += graphs_of("", made, monkeypatch) != graphs_of(f"-{name}", made, monkeypatch)

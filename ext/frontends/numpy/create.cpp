@@ -90,15 +90,6 @@ Captured<Value*> call_full(const Call& call) {
   return fresh_array(call.session, call.session.builder().full(value, std::move(shape)));
 }
 
-/// The model of zeros_like: its order is kept, which a fill in C order does where the model is C-contiguous.
-Captured<graph::Type> model(Session& session, Value* value) {
-  FRAMEJIT_TRY(array, array_argument(session, value));
-  const graph::Type& type = session.graph().type(array->id());
-  if (type.rank() > 1 && type.strides != graph::c_strides(type.dtype, type.shape))
-    return break_at(BreakId::UnsupportedArgument, "an array like one that is not C-contiguous");
-  return type;
-}
-
 /// shape= of the functions that make an array like another one. NumPy looks at the model's order where the ranks are
 /// the same.
 Captured<bool> reshape_model(Session& session, graph::Type& type, Value* shape) {
@@ -114,31 +105,45 @@ Captured<bool> reshape_model(Session& session, graph::Type& type, Value* shape) 
   return true;
 }
 
+/// The model of an array like another one, with what shape= makes of it.
+Captured<graph::Type> model(Session& session, Value* value, Value* shape) {
+  FRAMEJIT_TRY(array, array_argument(session, value));
+  graph::Type type = session.graph().type(array->id());
+  FRAMEJIT_REQUIRE(reshape_model(session, type, shape));
+  return type;
+}
+
+/// Strides of a fresh array of `dtype` that keeps the model's order of axes, as a copy does.
+Dims strides_like(Session& session, const graph::Type& model, DType dtype) {
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  return graph::packed_strides(shapes, dtype, model.shape, graph::copy_order(shapes, model));
+}
+
+Captured<Value*> full_like(Session& session, const graph::Type& model, ValueId value) {
+  Dims strides = strides_like(session, model, session.graph().type(value).dtype);
+  return fresh_array(session, session.builder().full(value, model.shape, std::move(strides)));
+}
+
 Captured<Value*> filled_like(const Call& call, int number) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "subok", "shape", "device"}, 1));
   FRAMEJIT_REQUIRE(none_given({v[2], v[5]}));
   FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
   (void)subok;
-  FRAMEJIT_TRY(type, model(call.session, v[0]));
-  FRAMEJIT_REQUIRE(reshape_model(call.session, type, v[4]));
+  FRAMEJIT_TRY(type, model(call.session, v[0], v[4]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(type.dtype)));
-  return fresh_array(call.session, call.session.builder().full(value, type.shape));
+  return full_like(call.session, type, value);
 }
 
-/// Keeps the model's order of axes, as a copy does.
 Captured<Value*> call_empty_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"prototype", "dtype", "order", "subok", "shape", "device"}, 1));
   FRAMEJIT_REQUIRE(none_given({v[2], v[5]}));
   FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
   (void)subok;
-  FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
+  FRAMEJIT_TRY(type, model(call.session, v[0], v[4]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  graph::Graph& graph = call.session.graph();
-  graph::Type type = graph.type(array->id());
-  FRAMEJIT_REQUIRE(reshape_model(call.session, type, v[4]));
   const DType to = dtype.value_or(type.dtype);
-  Dims strides = graph::packed_strides(graph.shapes(), to, type.shape, graph::copy_order(graph.shapes(), type));
+  Dims strides = strides_like(call.session, type, to);
   return fresh_array(call.session, call.session.builder().empty(to, type.shape, std::move(strides)));
 }
 
@@ -149,11 +154,10 @@ Captured<Value*> call_full_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "fill_value", "dtype", "order", "subok", "shape", "device"}, 2));
   FRAMEJIT_REQUIRE(none_given({v[3], v[6]}));
   FRAMEJIT_REQUIRE(flag_argument(v[4], true));
-  FRAMEJIT_TRY(type, model(call.session, v[0]));
-  FRAMEJIT_REQUIRE(reshape_model(call.session, type, v[5]));
+  FRAMEJIT_TRY(type, model(call.session, v[0], v[5]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[2]));
   FRAMEJIT_TRY(value, fill_value(call.session, v[1], dtype.value_or(type.dtype)));
-  return fresh_array(call.session, call.session.builder().full(value, type.shape));
+  return full_like(call.session, type, value);
 }
 
 /// start + i * step in one dtype; `n` elements.
