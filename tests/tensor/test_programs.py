@@ -502,3 +502,86 @@ def test_methods_that_are_marked_are_part_of_the_caller():
     np.testing.assert_array_equal(step(x).asnumpy(), net(x).asnumpy())
     gradient = fj.grad(net)
     assert gradient(x).tolist() == [9.0] * 3 and gradient.graphs().count("graph @") == 1
+
+
+# --- Values that MindSpore's own tests ask for -------------------------------------------------------------------------------
+
+
+def test_the_gradients_of_vjp_are_a_tuple():
+    x = values(3)
+    for f in (lambda x: x * x, fj.jit(lambda x: x * x)):
+        out, back = fj.vjp(f, x)
+        (gradient,) = back(ops.ones_like(x))
+        np.testing.assert_array_equal(gradient.asnumpy(), (2 * x).asnumpy())
+    weight = Parameter(values(3), name="weight")
+    (of_x,), of_weight = fj.vjp(lambda x: x * weight, x, weights=weight)[1](ops.ones_like(x))
+    np.testing.assert_array_equal(of_x.asnumpy(), weight.asnumpy())
+    np.testing.assert_array_equal(of_weight.asnumpy(), x.asnumpy())
+
+
+def test_jacobians_are_by_result_and_then_by_argument():
+    def f(x, y):
+        return x * x, x * y
+
+    x, y = values(2), values(2)
+    for of in (ops.jacfwd, ops.jacrev):
+        found = of(f, (0, 1))(x, y)
+        expected = ((2 * x, 0 * x), (y, x))
+        for row, wanted in zip(found, expected, strict=True):
+            for one, diagonal in zip(row, wanted, strict=True):
+                np.testing.assert_array_equal(one.asnumpy(), np.diag(diagonal.asnumpy()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_gives_what_it_subtracted_and_divided_by(training):
+    x = Tensor(np.array([[1, 2], [3, 4]], np.float32))
+    scale, mean, variance = Tensor([1.0, 1.0]), Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    out, *others, of_batch, root = ops.BatchNorm(is_training=training)(x, scale, scale, mean, variance)
+    assert [one.tolist() for one in others] == [[0, 0]] * 2
+    assert of_batch.tolist() == ([2.0, 3.0] if training else [0.0, 0.0])
+    np.testing.assert_allclose(root.asnumpy(), np.full(2, (1 + 1e-5) ** -0.5) if training else [0, 0], rtol=1e-6)
+    np.testing.assert_allclose(mean.asnumpy(), [1.1, 2.1] if training else [1, 2], rtol=1e-6)
+    np.testing.assert_allclose(variance.asnumpy(), [2.9, 3.8] if training else [3, 4], rtol=1e-6)
+    np.testing.assert_allclose(out.asnumpy()[1], [2, 2] if training else [2.1547, 2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("other", [[1, 2, 3], (1, 2), [], ["a"], (1, "a", None)])
+def test_a_tensor_equals_no_list(other):
+    x = Tensor([1, 2, 3])
+    for same in (lambda x: x == other, lambda x: other == x):
+        assert same(x) is False and fj.jit(same)(x) is False
+    for differs in (lambda x: x != other, lambda x: other != x):
+        assert differs(x) is True and fj.jit(differs)(x) is True
+    assert (x < [2, 2, 2]).tolist() == [True, False, False]
+
+
+def test_comparing_with_a_list_of_numbers_is_captured():
+    f = fj.jit(lambda x: (x * 2, x == [1.0, 2.0]), fullgraph=True)
+    assert f(Tensor([1.0, 2.0]))[1] is False
+
+
+@pytest.mark.parametrize("key", [0, (1, 2), slice(1, 2), (slice(None), 1), ...])
+def test_one_element_takes_a_tensor_of_one_element(key):
+    def write(x, value):
+        x[key] = value
+        return x
+
+    def gradient(x, value):
+        return (write(x * 1, value) * x).sum()
+
+    x, value, scalar = values(2, 3), Tensor([7.0]), Tensor(7.0)
+    if not isinstance(key, (slice, tuple)):
+        x = values(2)
+    expected = write(x * 1, scalar)
+    for f in (write, fj.jit(write, fullgraph=True)):
+        np.testing.assert_array_equal(f(x * 1, value).asnumpy(), expected.asnumpy())
+    for f in (gradient, fj.jit(gradient)):
+        found = fj.grad(f, (0, 1))(x, value)
+        wanted = fj.grad(gradient, (0, 1))(x, scalar)
+        np.testing.assert_array_equal(found[0].asnumpy(), wanted[0].asnumpy())
+        np.testing.assert_allclose(found[1].asnumpy(), [wanted[1].item()], rtol=1e-6)
+
+
+def test_more_than_one_element_does_not_fit_one():
+    with pytest.raises(ValueError):
+        values(2)[0] = Tensor([1.0, 2.0])

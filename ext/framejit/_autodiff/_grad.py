@@ -543,7 +543,7 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     outputs
         What ``fn(*inputs)`` returns.
     function
-        It takes one array for each output, and returns the gradient of the input: a tuple if there are several inputs.
+        It takes one array for each output, and returns a tuple with the gradient of each input.
 
     Examples
     --------
@@ -551,15 +551,14 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     >>> import framejit as fj
     >>> out, back = fj.vjp(np.square, np.array([1.0, 2.0]))
     >>> back(np.array([1.0, 10.0]))
-    array([ 2., 40.])
+    (array([ 2., 40.]),)
     """
     positions = tuple(range(len(inputs)))
     parameters, one_weight = _weights("vjp", weights), isinstance(weights, Tensor)
 
     def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
         inputs = tuple([gradient for _, gradient in of_inputs])
-        first = inputs[0] if len(inputs) == 1 else inputs
-        return first if weights is None else (first, of_weights[0] if one_weight else of_weights)
+        return inputs if weights is None else (inputs, of_weights[0] if one_weight else of_weights)
 
     backward = _make(fn, positions, parameters, has_aux, True, finish)
     out = fn(*inputs)

@@ -38,7 +38,8 @@ def _one_of_arrays(at: int, *args: Any) -> Any:
 def _tensor_written(tensor: Any, key: Any, value: Any) -> Any:
     out = _core._array(tensor).copy()
     keys = [_core._array(k) if isinstance(k, Tensor) else k for k in (key if type(key) is tuple else (key,))]
-    out[tuple(keys) if type(key) is tuple else keys[0]] = _core._array(value, tensor.dtype)
+    given = _core._array(value, tensor.dtype)
+    out[tuple(keys) if type(key) is tuple else keys[0]] = given.reshape(()) if given.shape == (1,) else given
     return _core._tensor(out)
 
 

@@ -203,7 +203,10 @@ def jacfwd(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Any:
                 found.append(tuple([_assembled([c[i] for c in columns], args[at]) for i in range(len(columns[0]))]))
             else:
                 found.append(_assembled(columns, args[at]))
-        out = tuple(found) if isinstance(grad_position, tuple) and len(found) > 1 else found[0]
+        if not isinstance(grad_position, tuple) or len(found) == 1:
+            out = found[0]
+        else:  # by result, then by argument, as in `jacrev`
+            out = tuple(zip(*found)) if isinstance(found[0], tuple) else tuple(found)
         return (out, *aux) if has_aux else out
 
     return jacobian
@@ -241,8 +244,7 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Any:
             of_one = []
             for unit in _each_unit(one):
                 sens = [unit if i == number else _create.zeros_like(other) for i, other in enumerate(outputs)]
-                gradients = back(*sens)
-                of_one.append(gradients if isinstance(gradients, tuple) else (gradients,))
+                of_one.append(back(*sens))
             rows.append(
                 tuple(
                     [

@@ -35,7 +35,6 @@ _SAME = (
     "unsorted_segment_max unsorted_segment_min unsorted_segment_prod vsplit xdivy"
 )
 _OTHER_NAMES = {
-    "scatter_add": "tensor_scatter_add",
     "scatter_div": "tensor_scatter_div",
     "scatter_max": "tensor_scatter_max",
     "scatter_min": "tensor_scatter_min",
@@ -43,7 +42,7 @@ _OTHER_NAMES = {
     "scatter_sub": "tensor_scatter_sub",
 }
 _IN_PLACE = (
-    "clamp erfinv exp floor floor_divide index_add index_fill log masked_fill remainder sigmoid sign tanh scatter addmm"
+    "clamp erfinv exp floor floor_divide index_fill log masked_fill remainder sigmoid sign tanh addmm"
 )
 
 

@@ -406,14 +406,22 @@ class LayerNorm(Primitive):
 
 
 class BatchNorm(Primitive):
-    """`batch_norm`: (normalized, mean, variance, mean, variance)."""
+    """`batch_norm`: (normalized, 0, 0, mean, 1 / root of variance); the last two are of the batch while training, else 0.
+
+    While training, the given mean and variance move towards those of the batch.
+    """
 
     _parameters = {"is_training": False, "epsilon": 1e-5, "momentum": 0.1, "data_format": "NCHW"}
 
     def __call__(self, input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
         o = self._options
         out = _image.batch_norm(input_x, mean, variance, scale, bias, o["is_training"], o["momentum"], o["epsilon"])
-        return out, mean, variance, mean, variance
+        zero = _create.zeros_like(scale)
+        if not o["is_training"]:
+            return out, zero, zero, zero, zero
+        axes = (0, *range(2, input_x.ndim))
+        root = _elementwise.rsqrt(_core._op_add(_reduce.var(input_x, axes, 0), o["epsilon"]))
+        return out, zero, zero, _reduce.mean(input_x, axes), root
 
 
 class AvgPool(Primitive):
