@@ -190,12 +190,7 @@ class TensorFrontend final : public capture::Frontend {
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
     if (value->is_array() && value->wrap() == Wrap::NdArray)
       return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
-    Value* given = plain(session, value);
-    if (given->is_array() && session.graph().type(given->id()).shape == graph::Dims{1}) {  // fits one element too
-      FRAMEJIT_TRY(scalar, built(session.builder().reshape(given->id(), {})));
-      given = session.values().array(scalar, Wrap::NdArray);
-    }
-    return write_item(session, plain(session, array), plain(session, key), given);
+    return write_item(session, plain(session, array), plain(session, key), plain(session, value), Wrap::Tensor);
   }
 
   Captured<Value*> length(Session& session, Value* array) override {
