@@ -279,6 +279,45 @@ _FURTHER_CELLS = [
     *[f"ms.Model({wrong}" for wrong in ("3)", "nn.Dense(4, 2), metrics={'x'})", "nn.Dense(4, 2), metrics=3)", "nn.Dense(4, 2), nn.MSELoss(), nn.SGD([weight(a)]), {'mse'}, nn.ReLU(), [1])", "nn.Dense(4, 2)).eval(3)", "nn.Dense(4, 2), amp_level='x')")],
 ]
 
+# What primitives write into parameters.
+_UPDATES = [
+    "updated(ops.ApplyMomentum(), (a, b), 0.1, p, 0.9)",
+    "updated(ops.SGD(0.1, 0.01), (a,), b, Tensor(0.1, ms.float32), p, Tensor(0.9, ms.float32), a * 0 + 1)",
+    "updated(ops.SGD(0.1, 0.01), (a,), b, Tensor(0.1, ms.float32), p, Tensor(0.9, ms.float32), a * 0)",
+    "updated(ops.SGD(0.0, 0.01, True), (a,), b, Tensor(0.1, ms.float32), p, Tensor(0.9, ms.float32), a * 0)",
+    "updated(ops.Adam(), (a, b, p), 0.9, 0.99, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.Adam(use_nesterov=True), (a, b, p), 0.9, 0.99, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.AdamWeightDecay(), (a, b, p), 0.01, 0.9, 0.99, 1e-8, 0.1, u)",
+    "updated(ops.ApplyAdamWithAmsgradV2(), (a, b, p, p), 0.9, 0.99, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.ApplyAdaMax(), (a, b, p), 0.9, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.ApplyAdadelta(), (a, p, p), 0.01, 0.9, 1e-6, b)",
+    "updated(ops.ApplyAdagrad(), (a, p), 0.01, b)",
+    "updated(ops.ApplyAdagradV2(1e-3), (a, p), 0.01, b)",
+    "updated(ops.ApplyAddSign(), (a, b), 0.1, 1.0, 0.9, 0.9, u)",
+    "updated(ops.ApplyPowerSign(), (a, b), 0.1, 2.0, 0.9, 0.9, u)",
+    "updated(ops.ApplyRMSProp(), (a, p, b), 0.01, u, 0.9, 0.5, 1e-6)",
+    "updated(ops.ApplyCenteredRMSProp(), (a, u * 0.1, p, b), b, 0.01, 0.9, 0.5, 1e-6)",
+    "updated(ops.ApplyFtrl(), (a, p, b), u, 0.01, 0.0, 0.2, -0.5)",
+    "updated(ops.ApplyGradientDescent(), (a,), 0.1, b)",
+    "updated(ops.ApplyProximalGradientDescent(), (a,), 0.1, 0.2, 0.3, b)",
+    "updated(ops.ApplyProximalAdagrad(), (a, p), 0.1, 0.2, 0.3, b)",
+    "updated(ops.ApplyAdagradDA(), (a, b, p), u, 0.01, 0.0, 0.2, 3)",
+    "updated(ops.SparseApplyAdagrad(0.1), (a, p), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.SparseApplyAdagradV2(0.1, 1e-3), (a, p), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.SparseApplyFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseAdam(use_nesterov=True), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseLazyAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseProximalAdagrad(), (a, p), Tensor(0.1, ms.float32), Tensor(0.2, ms.float32), Tensor(0.3, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.SparseApplyAdagrad(0.1), (a, p), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.SparseApplyFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseLazyAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseProximalAdagrad(), (a, p), Tensor(0.1, ms.float32), Tensor(0.2, ms.float32), Tensor(0.3, ms.float32), b[:2], Tensor(np.int32([1, 1])))",
+]
+
 # Both forms of the methods that MindSpore has two of.
 _FORMS = [
     "a.std(0)", "a.std()", "a.std(axis=0)", "a.std(0, ddof=1)", "a.std(0, correction=0, keepdim=True)", "a.var(0)", "a.var(axis=0)", "a.var(0, 1)",
@@ -383,5 +422,5 @@ ROWS = [
       "a @ b", "ops.concat(a)", "nn.Dense(0, 1)", "nn.ReLU(3)", "nn.Dense(4, 2)(m)", "nn.Softmax()('x')", "Tensor('x')", "Tensor(None)", "Tensor()", "ops.split(a, 5, 7)", "ops.stack(())", "ops.stack((a, v))", "ops.gather(a, 0.5, 0)", "ops.expand_dims(a, 9)", "a + None", "a + 'x'", "a + [1, 2, 3]",
       "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
       "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
-    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER, *_FURTHER_CELLS, *_FORMS,
+    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER, *_FURTHER_CELLS, *_FORMS, *_UPDATES,
 ]

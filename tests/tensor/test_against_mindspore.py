@@ -32,6 +32,7 @@ MORE_ULP = {
     r"PoissonNLL|Focal": 128,
     r"LBeta": 256,
     r"gradient\(ops": 512,
+    r"updated\(": 64,
 }
 
 # By how much they may differ instead, where sums of many terms come near 0.
