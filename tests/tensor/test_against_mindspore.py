@@ -173,6 +173,23 @@ def test_lenet_learns_alike(tmp_path):
             assert (apart <= 4 * noise + 1e-5).all(), (name, level, int(np.argmax(apart > 4 * noise + 1e-5)), apart.max(), noise.max())
 
 
+def test_tutorials(tmp_path):
+    """What the programs of the tutorials give, but for rounding."""
+    if not FOUND:
+        pytest.skip("MindSpore is not installed: ./dev mindspore")
+    found = []
+    for name, command in (("theirs", [str(FOUND[0])]), ("ours", [sys.executable, "-m", "framejit", "--as-mindspore"])):
+        command += [str(HERE / "mindspore_tutorials.py"), str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found.append(np.load(tmp_path / f"{name}.npz"))
+    theirs, ours = found
+    assert sorted(theirs) == sorted(ours)
+    for name in theirs:
+        assert (theirs[name].dtype, theirs[name].shape) == (ours[name].dtype, ours[name].shape), name
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
 # --- Names, parameters, attributes, settings, errors and gradients, row by row of MindSpore's own listing ------------------
 
 GRADIENTS_THAT_DIFFER = {

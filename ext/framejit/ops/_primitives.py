@@ -50,10 +50,8 @@ class Primitive:
             raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}")
         self.name: str = type(self).__name__
         self._options = {**self._parameters, **given}
-        self.attrs: dict[str, Any] = {**self.__dict__.get("attrs", {}), **given}
-        self.init_attrs: dict[str, Any] = self.__dict__.get(
-            "init_attrs", {}
-        )  # of prim_attr_register, which comes first
+        self.attrs: dict[str, Any] = {**getattr(self, "attrs", {}), **given}
+        self.init_attrs: dict[str, Any] = getattr(self, "init_attrs", {})  # of prim_attr_register, which comes first
         self.function: Any = type(self)._function  # an attribute of the object: capture reads it as such
 
     def __call__(self, *args: Any) -> Any:
