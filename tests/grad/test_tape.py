@@ -384,6 +384,19 @@ with fj.disable():
     assert done.returncode == 0 and "predicted" not in done.stderr, done.stderr
 
 
+def test_plain_functions_have_gradients_of_all_calls():
+    """These are graphs all the same, in which other functions stand for functions in C."""
+    program = """
+import framejit as fj, numpy as np
+image = fj.Tensor(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
+assert fj.grad(lambda x: fj.nn.MaxPool2d(2, 2)(x).sum())(image).sum().item() == 4
+labels = fj.Tensor(np.array([1, 0], np.int32))
+assert fj.grad(lambda x: fj.ops.cross_entropy(x, labels))(fj.Tensor([[1.0, 1.0], [1.0, 1.0]])).tolist() == [[0.25, -0.25], [-0.25, 0.25]]
+"""
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "FRAMEJIT_DISABLE": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_has_no_gradient_is_named():
     x = Tensor(np.ones(3, np.float32)).astype(fj.bfloat16)
     for f in (fj.grad(lambda x: x.sum()), fj.jit(lambda x: fj.grad(lambda x: x.sum())(x))):

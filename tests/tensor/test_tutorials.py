@@ -27,7 +27,7 @@ def found(tmp_path_factory):
 
 
 def test_as_plain(found, tmp_path):
-    """To the bit, but for gradients: the interpreter's and a graph's add in different orders."""
+    """To the bit, but where gradients go in: the interpreter and a graph may add these in another order."""
     plain = run(tmp_path / "plain", FRAMEJIT_DISABLE="1")
     assert sorted(found) == sorted(plain)
     for name in found:
@@ -38,8 +38,8 @@ def test_as_plain(found, tmp_path):
 
 
 def test_what_the_programs_are_for(found):
-    for name in ("quick_start losses", "mixed_precision half losses"):
-        assert found[name][-1] < found[name][0], name
+    for name, count in (("quick_start losses", 4), ("mixed_precision half losses", 1)):
+        assert found[name][-count:].mean() < found[name][:count].mean(), name
     np.testing.assert_array_equal(found["checkpoints out"], found["checkpoints first"])
     assert np.abs(found["custom_gradients clipped"]).max() == 1.0
     assert found["checkpoints missing"] == found["checkpoints unused"] == 0

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from framejit import _core  # no module that imports framejit.ops, which imports this one
+from framejit._api import _platform
 from framejit._api._control import is_compiling
-from framejit._api._errors import GraphBreakError
+from framejit._api._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning
 from framejit._api._jit import is_compiled, make_function, settings_of
 from framejit._autodiff._backward import set_gradient_of_call
 from framejit._autodiff._primitives import begin, begin_here, close, ones, pull, restore, stop, watch
 from framejit._autodiff._tape import hooked
+from framejit._traced import _polyfills
 
 __all__ = ["GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -196,6 +198,9 @@ def _of_one_call(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ..
 
 
 set_gradient_of_call(one_call_gradient)
+if _platform.core is None:  # FRAMEJIT_DISABLE: the gradients of single calls are compiled all the same
+    _polyfills.connect(_core)
+    _core.set_exceptions(GraphBreakError, PerformanceWarning, RecompileLimitWarning)
 
 
 # --- grad and value_and_grad -----------------------------------------------------------------------------------------------

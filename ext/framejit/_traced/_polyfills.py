@@ -482,5 +482,12 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
     },
 }  # fmt: skip
 
+
+
+def connect(compiled: Any) -> None:
+    """Tell the compiled half what is followed in place of other functions."""
+    compiled.set_polyfills({**POLYFILLS, **FUNCTIONS})
+
+
 if core is not None:
-    core.set_polyfills({**POLYFILLS, **FUNCTIONS})
+    connect(core)
