@@ -38,8 +38,6 @@ struct Break {
   /// The exception that the instruction raises in the interpreter, where it is known and all that happened before is
   /// captured: a frame that catches it goes on. Lives as long as the session.
   Value* raised = nullptr;
-  /// Of the break that ends a capture: there was one.
-  bool raises = false;
   /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as
   /// the session.
   std::vector<PyCodeObject*> callees = {};

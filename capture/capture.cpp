@@ -347,7 +347,7 @@ CaptureOutcome RegionCapture::run() {
     Break why = frame_.locate(std::move(done.error()));
     const bool too_long = why.id == BreakId::CapturedTooMuch || why.id == BreakId::CaptureTime;
     if (too_long && why.detail.empty()) why.detail = longest();
-    why.raises = std::exchange(why.raised, nullptr) != nullptr;
+    why.raised = nullptr;
     why.before_loop =
         why.before_loop || compiled_loop ||
         (known_loop && request_.options.loops && !(request_.bytecode_loops && request_.bytecode_loops->count(before)));

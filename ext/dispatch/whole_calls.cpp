@@ -76,8 +76,7 @@ Outcome compile_whole(CodeState& state, const CallStart& start) {
     return Outcome::Declined;
   }
   ++state.entries.whole.failures;
-  // What certainly ends in an exception of the user's has no graph to be: the interpreter raises it.
-  if (state.settings().fullgraph && !compiled.breaks.empty() && !compiled.breaks.front().raises) {
+  if (state.settings().fullgraph && !compiled.breaks.empty()) {
     raise_graph_break(compiled.breaks.front());
     return Outcome::Error;
   }
