@@ -483,7 +483,6 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-
 def connect(compiled: Any) -> None:
     """Tell the compiled half what is followed in place of other functions."""
     compiled.set_polyfills({**POLYFILLS, **FUNCTIONS})

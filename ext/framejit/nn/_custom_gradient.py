@@ -34,7 +34,9 @@ class _CustomVjp(Cell):
     def bprop(self, *args: Any) -> Any:
         """The gradients of the arguments."""
         if self.bwd is None:
-            raise RuntimeError("For 'custom_vjp', the gradients are asked for, but defbwd() has not said how to compute them.")
+            raise RuntimeError(
+                "For 'custom_vjp', the gradients are asked for, but defbwd() has not said how to compute them."
+            )
         return self.bwd(*args)
 
 

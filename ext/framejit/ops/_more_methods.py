@@ -41,9 +41,7 @@ _OTHER_NAMES = {
     "scatter_mul": "tensor_scatter_mul",
     "scatter_sub": "tensor_scatter_sub",
 }
-_IN_PLACE = (
-    "clamp erfinv exp floor floor_divide index_fill log masked_fill remainder sigmoid sign tanh addmm"
-)
+_IN_PLACE = "clamp erfinv exp floor floor_divide index_fill log masked_fill remainder sigmoid sign tanh addmm"
 
 
 def _found(name: str) -> Any:

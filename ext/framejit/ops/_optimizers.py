@@ -128,7 +128,16 @@ def _adam(
 
 
 def _adam_weight_decay(
-    var: Any, m: Any, v: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any, decay: Any, gradient: Any, use_locking: bool
+    var: Any,
+    m: Any,
+    v: Any,
+    lr: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+    decay: Any,
+    gradient: Any,
+    use_locking: bool,
 ) -> Any:
     first, second = _moments(m, v, beta1, beta2, gradient)
     step = first / (_sqrt(second) + epsilon) + var * decay
@@ -171,9 +180,7 @@ def _adadelta(var: Any, accum: Any, accum_update: Any, lr: Any, rho: Any, epsilo
     )
 
 
-def _apply_adagrad(
-    var: Any, accum: Any, lr: Any, grad: Any, *, update_slots: bool, epsilon: float = 0.0
-) -> Any:
+def _apply_adagrad(var: Any, accum: Any, lr: Any, grad: Any, *, update_slots: bool, epsilon: float = 0.0) -> Any:
     new, total = _adagrad(var, accum, lr, epsilon, update_slots, grad)
     return _write((var, new), (accum, total))
 
@@ -243,7 +250,9 @@ def _apply_proximal_adagrad(var: Any, accum: Any, lr: Any, l1: Any, l2: Any, gra
 # --- For gradients of some rows ------------------------------------------------------------------------------------------------
 
 
-def _sparse_adagrad(var: Any, accum: Any, grad: Any, indices: Any, lr: float, update_slots: bool, use_locking: bool) -> Any:
+def _sparse_adagrad(
+    var: Any, accum: Any, grad: Any, indices: Any, lr: float, update_slots: bool, use_locking: bool
+) -> Any:
     def update(var: Any, accum: Any, grad: Any) -> Any:
         return _adagrad(var, accum, lr, 0.0, update_slots, grad)
 

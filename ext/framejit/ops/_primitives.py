@@ -32,6 +32,7 @@ class Primitive:
 
     _parameters: dict[str, Any] = {}
     _function: Any = None
+    _functions: tuple[Any, ...] = ()  # with the function, where capture finds it also if it is one in C
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if type(self) is Primitive and len(args) == 1 and isinstance(args[0], str):  # one of ours by its name
@@ -52,7 +53,8 @@ class Primitive:
         self._options = {**self._parameters, **given}
         self.attrs: dict[str, Any] = {**getattr(self, "attrs", {}), **given}
         self.init_attrs: dict[str, Any] = getattr(self, "init_attrs", {})  # of prim_attr_register, which comes first
-        self.function: Any = type(self)._function  # an attribute of the object: capture reads it as such
+        # An attribute of the object: capture reads it as such.
+        self.function: Any = self._functions[0] if self._functions else type(self)._function
 
     def __call__(self, *args: Any) -> Any:
         return self.function(*args, **self._options)
@@ -266,7 +268,12 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitive]:
-    body = {"_function": staticmethod(function), "_parameters": parameters, "__doc__": function.__doc__}
+    body = {
+        "_function": staticmethod(function),
+        "_functions": (function,),
+        "_parameters": parameters,
+        "__doc__": function.__doc__,
+    }
     return type(name, (Primitive,), body)
 
 
