@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import math  # noqa: F401  the rows name it
 
 import numpy as np
 import pytest
 
 import framejit as fj
-from framejit import Parameter, Tensor, mutable, nn, ops
+from framejit import Parameter, Tensor, mutable, nn, ops  # noqa: F401  the rows name them
 
 pytestmark = pytest.mark.capture
 

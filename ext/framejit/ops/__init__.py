@@ -43,9 +43,30 @@ operations = functional = composite = sys.modules[__name__]
 for _alias in ("operations", "functional", "composite"):
     sys.modules[f"{__name__}.{_alias}"] = operations
 for _alias in (
-    "array_ops control_ops custom_ops debug_ops image_ops inner_ops linalg_ops manually_defined math_ops nn_ops other_ops random_ops "
-    "sparse_ops spectral_ops _grad_ops _inner_ops _scalar_ops _sequence_ops auto_generate gen_ops_def gen_ops_prim"
-).split():
+    *(
+        "array_ops",
+        "control_ops",
+        "custom_ops",
+        "debug_ops",
+        "image_ops",
+        "inner_ops",
+        "linalg_ops",
+        "manually_defined",
+        "math_ops",
+    ),
+    *(
+        "nn_ops",
+        "other_ops",
+        "random_ops",
+        "sparse_ops",
+        "spectral_ops",
+        "_grad_ops",
+        "_inner_ops",
+        "_scalar_ops",
+        "_sequence_ops",
+    ),
+    *("auto_generate", "gen_ops_def", "gen_ops_prim"),
+):
     globals()[_alias] = operations
 
 __all__ = ["slice"]

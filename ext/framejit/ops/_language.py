@@ -325,7 +325,7 @@ def jet(fn: Any, primals: Any, series: Any) -> tuple[Any, Any]:
     """
     many = isinstance(primals, (tuple, list))
     given, paths = (tuple(primals), tuple(series)) if many else ((primals,), (series,))
-    if len(given) != len(paths) or any([len(x.shape) + 1 != len(s.shape) for x, s in zip(given, paths)]):
+    if len(given) != len(paths) or any(len(x.shape) + 1 != len(s.shape) for x, s in zip(given, paths)):
         raise ValueError("For 'jet', the 'series' must have one more dimension than the 'primals', for each of them.")
     given = tuple([_as_floats("jet", x) for x in given])
     out, *derivatives = _all_derivatives(fn, given, tuple([_as_floats("jet", s) for s in paths]), paths[0].shape[0])

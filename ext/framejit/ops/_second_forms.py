@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,10 @@ def _with_names(function: Callable[..., Any], names: dict[str, str]) -> Callable
             raise TypeError(f"{function.__name__}() got an argument by both of its names: {', '.join(kwargs)}.")
         return function(self, *args, **named)
 
+    own = inspect.signature(function)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    others = [inspect.Parameter(name, keyword, default=None) for name in names]
+    method.__signature__ = own.replace(parameters=[*own.parameters.values(), *others])  # type: ignore[attr-defined]
     return method
 
 
