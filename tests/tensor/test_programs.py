@@ -582,6 +582,19 @@ def test_one_element_takes_a_tensor_of_one_element(key):
         np.testing.assert_allclose(found[1].asnumpy(), [wanted[1].item()], rtol=1e-6)
 
 
+def test_comparing_with_what_is_no_number_within_a_gradient():
+    def f(x):
+        fj.graph_break("here")
+        return x * (2 if x == "a" or x == None else 3) * ("1", x, 1).index(1)  # noqa: E711
+
+    np.testing.assert_array_equal(fj.grad(f)(Tensor([2.0])).asnumpy(), [6.0])
+
+
+def test_a_number_to_begin_with():
+    x = Tensor(shape=(2, 3), dtype=fj.float32, init=1)
+    assert x.shape == (2, 3) and x.dtype == fj.float32 and x.sum().item() == 6
+
+
 def test_more_than_one_element_does_not_fit_one():
     with pytest.raises(ValueError):
         values(2)[0] = Tensor([1.0, 2.0])

@@ -95,6 +95,7 @@ def test_the_other_form_is_captured(other):
         ("X.sum(axis=1, dim=1)", TypeError, r"sum\(\) got an argument by both of its names: axis, dim"),
         ("X.max(1, 2, 3)", TypeError, r"max\(\) takes at most 2 positional arguments, but 3 were given"),
         ("X.to('GPU')", ValueError, "For 'to_device', the 'device' must be 'CPU', but got 'GPU'"),
+        ("X.mean(dtype='a')", TypeError, "'dtype' must be a framejit dtype"),
         ("X.sum(dims=1)", TypeError, r"sum\(\) got an unexpected keyword argument 'dims'"),
     ],
 )

@@ -69,7 +69,7 @@ def sum(self: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, 
 
 def mean(self: Any, axis: Any = None, keep_dims: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `axis`, computed in `dtype`; of integers, truncated."""
-    return _reduce.mean(self if dtype is None else _tensor(_array(self, dtype)), axis, keep_dims)
+    return _reduce.mean(self if dtype is None else self.astype(dtype), axis, keep_dims)
 
 
 def _extreme(name: str, with_places: Any, alone: Any) -> Any:
