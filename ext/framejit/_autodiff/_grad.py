@@ -21,7 +21,6 @@ from framejit._api._jit import is_compiled, make_function, settings_of
 from framejit._autodiff._backward import set_gradient_of_call
 from framejit._autodiff._primitives import begin, begin_here, close, ones, pull, restore, stop, watch
 from framejit._autodiff._tape import hooked
-from framejit._traced import _polyfills
 
 __all__ = ["GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -199,7 +198,8 @@ def _of_one_call(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ..
 
 set_gradient_of_call(one_call_gradient)
 if _platform.core is None:  # FRAMEJIT_DISABLE: the gradients of single calls are compiled all the same
-    _polyfills.connect(_core)
+    for _connect in _platform.connections:
+        _connect(_core)
     _core.set_exceptions(GraphBreakError, PerformanceWarning, RecompileLimitWarning)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from framejit._api._control import graph_break
-from framejit._api._platform import core
+from framejit._api._platform import connections, core
 from framejit._traced import _library_functions
 from framejit._traced._numpy_functions import FUNCTIONS
 
@@ -488,5 +488,6 @@ def connect(compiled: Any) -> None:
     compiled.set_polyfills({**POLYFILLS, **FUNCTIONS})
 
 
+connections.append(connect)
 if core is not None:
     connect(core)

@@ -186,7 +186,7 @@ def fill_(self: Any, value: Any) -> Any:
 
 def mul_(self: Any, other: Any) -> Any:
     """Multiplied in place."""
-    self[...] = _elementwise.mul(self, other)
+    self[...] = _core._op_multiply(self, other)
     return self
 
 

