@@ -140,6 +140,8 @@ class TensorFrontend final : public capture::Frontend {
 
   Captured<Value*> compare(Session& session, int py_op, Value* left, Value* right) override {
     static constexpr Op kOps[] = {Op::Less, Op::LessEqual, Op::Equal, Op::NotEqual, Op::Greater, Op::GreaterEqual};
+    if ((py_op == Py_EQ || py_op == Py_NE) && (is_sequence(*left) || is_sequence(*right)))  // equal to none
+      return session.values().constant(py_op == Py_NE ? Py_True : Py_False);
     return apply(session, kOps[py_op], left, right);
   }
 
@@ -188,7 +190,7 @@ class TensorFrontend final : public capture::Frontend {
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
     if (value->is_array() && value->wrap() == Wrap::NdArray)
       return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
-    return write_item(session, plain(session, array), plain(session, key), plain(session, value));
+    return write_item(session, plain(session, array), plain(session, key), plain(session, value), Wrap::Tensor);
   }
 
   Captured<Value*> length(Session& session, Value* array) override {
@@ -198,6 +200,10 @@ class TensorFrontend final : public capture::Frontend {
   }
 
  private:
+  static bool is_sequence(const Value& value) {
+    return value.kind == ValueKind::List || value.kind == ValueKind::Tuple;
+  }
+
   /// Items are those of the arrays that Tensors are made of.
   static Value* plain(Session& session, Value* v) {
     if (v->is_array() && v->wrap() == Wrap::Tensor) return session.values().array(v->id(), Wrap::NdArray);
@@ -261,7 +267,7 @@ class TensorFrontend final : public capture::Frontend {
 
   Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
     for (Value** x : {&left, &right})
-      if ((*x)->kind == ValueKind::List || (*x)->kind == ValueKind::Tuple) {
+      if (is_sequence(**x)) {
         FRAMEJIT_TRY(made, of_numbers(session, *x, nullptr));
         *x = made;
       }

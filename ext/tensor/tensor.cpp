@@ -70,8 +70,10 @@ PyObject* positive(PyObject* self) {
   return arrays::tensor_from_result(PyArray_NewCopy(array_of(self), NPY_CORDER));
 }
 
+/// A Tensor equals no list or tuple, as in MindSpore.
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   static constexpr Op kOps[] = {Op::Less, Op::LessEqual, Op::Equal, Op::NotEqual, Op::Greater, Op::GreaterEqual};
+  if ((op == Py_EQ || op == Py_NE) && (PyList_Check(b) || PyTuple_Check(b))) Py_RETURN_NOTIMPLEMENTED;
   return apply_binary(kOps[op], a, b);
 }
 
@@ -141,6 +143,15 @@ PyObject* get_item(PyObject* self, PyObject* key) {
   return plain ? arrays::tensor_from_result(PyObject_GetItem(tensor_array(self), plain.get())) : nullptr;
 }
 
+/// What is assigned to items: a Tensor of shape (1,) fits one element too. New reference.
+PyObject* plain_value(PyObject* value) {
+  if (!is_tensor(value)) return plain_key(value);
+  PyArrayObject* array = array_of(value);
+  if (PyArray_NDIM(array) != 1 || PyArray_DIM(array, 0) != 1) return Py_NewRef(tensor_array(value));
+  PyArray_Dims scalar{nullptr, 0};
+  return PyArray_Newshape(array, &scalar, NPY_CORDER);
+}
+
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
   if (!value) {
     PyErr_SetString(PyExc_TypeError, "Tensor does not support item deletion");
@@ -155,7 +166,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     Py_XDECREF(taped);
     return taped ? 0 : -1;
   }
-  Ref<> plain = Ref<>::steal(plain_key(key)), given = Ref<>::steal(plain_key(value));
+  Ref<> plain = Ref<>::steal(plain_key(key)), given = Ref<>::steal(plain_value(value));
   return plain && given ? PyObject_SetItem(tensor_array(self), plain.get(), given.get()) : -1;
 }
 

@@ -30,6 +30,8 @@ INPUTS = {
     "volume": _random.normal(size=(2, 3, 4, 5, 6)).astype(np.float32),
     "line": _random.normal(size=(2, 3, 8)).astype(np.float32),
     "closed": np.triu(np.ones((5, 5)), 1).astype(np.bool_),
+    "places": np.arange(12).reshape(3, 4) * 7 % 4,
+    "two": np.array([0, 1]),
     "padded": np.arange(5) >= np.array([[4], [5], [3]]),
 }
 
@@ -277,6 +279,69 @@ _FURTHER_CELLS = [
     *[f"ms.Model({wrong}" for wrong in ("3)", "nn.Dense(4, 2), metrics={'x'})", "nn.Dense(4, 2), metrics=3)", "nn.Dense(4, 2), nn.MSELoss(), nn.SGD([weight(a)]), {'mse'}, nn.ReLU(), [1])", "nn.Dense(4, 2)).eval(3)", "nn.Dense(4, 2), amp_level='x')")],
 ]
 
+# What primitives write into parameters.
+_UPDATES = [
+    "updated(ops.ApplyMomentum(), (a, b), 0.1, p, 0.9)",
+    "updated(ops.SGD(0.1, 0.01), (a,), b, Tensor(0.1, ms.float32), p, Tensor(0.9, ms.float32), a * 0 + 1)",
+    "updated(ops.SGD(0.1, 0.01), (a,), b, Tensor(0.1, ms.float32), p, Tensor(0.9, ms.float32), a * 0)",
+    "updated(ops.SGD(0.0, 0.01, True), (a,), b, Tensor(0.1, ms.float32), p, Tensor(0.9, ms.float32), a * 0)",
+    "updated(ops.Adam(), (a, b, p), 0.9, 0.99, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.Adam(use_nesterov=True), (a, b, p), 0.9, 0.99, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.AdamWeightDecay(), (a, b, p), 0.01, 0.9, 0.99, 1e-8, 0.1, u)",
+    "updated(ops.ApplyAdamWithAmsgradV2(), (a, b, p, p), 0.9, 0.99, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.ApplyAdaMax(), (a, b, p), 0.9, 0.01, 0.9, 0.99, 1e-8, u)",
+    "updated(ops.ApplyAdadelta(), (a, p, p), 0.01, 0.9, 1e-6, b)",
+    "updated(ops.ApplyAdagrad(), (a, p), 0.01, b)",
+    "updated(ops.ApplyAdagradV2(1e-3), (a, p), 0.01, b)",
+    "updated(ops.ApplyAddSign(), (a, b), 0.1, 1.0, 0.9, 0.9, u)",
+    "updated(ops.ApplyPowerSign(), (a, b), 0.1, 2.0, 0.9, 0.9, u)",
+    "updated(ops.ApplyRMSProp(), (a, p, b), 0.01, u, 0.9, 0.5, 1e-6)",
+    "updated(ops.ApplyCenteredRMSProp(), (a, u * 0.1, p, b), b, 0.01, 0.9, 0.5, 1e-6)",
+    "updated(ops.ApplyFtrl(), (a, p, b), u, 0.01, 0.0, 0.2, -0.5)",
+    "updated(ops.ApplyGradientDescent(), (a,), 0.1, b)",
+    "updated(ops.ApplyProximalGradientDescent(), (a,), 0.1, 0.2, 0.3, b)",
+    "updated(ops.ApplyProximalAdagrad(), (a, p), 0.1, 0.2, 0.3, b)",
+    "updated(ops.ApplyAdagradDA(), (a, b, p), u, 0.01, 0.0, 0.2, 3)",
+    "updated(ops.SparseApplyAdagrad(0.1), (a, p), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.SparseApplyAdagradV2(0.1, 1e-3), (a, p), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.SparseApplyFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseAdam(use_nesterov=True), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseLazyAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.FusedSparseProximalAdagrad(), (a, p), Tensor(0.1, ms.float32), Tensor(0.2, ms.float32), Tensor(0.3, ms.float32), b[:2], Tensor(np.int32([2, 0])))",
+    "updated(ops.SparseApplyAdagrad(0.1), (a, p), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.SparseApplyFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseLazyAdam(), (a, u, p), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(0.01, ms.float32), Tensor(0.9, ms.float32), Tensor(0.99, ms.float32), Tensor(1e-08, ms.float32), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseFtrl(0.1, 0.2, 0.3, -0.5), (a, p, u), b[:2], Tensor(np.int32([1, 1])))",
+    "updated(ops.FusedSparseProximalAdagrad(), (a, p), Tensor(0.1, ms.float32), Tensor(0.2, ms.float32), Tensor(0.3, ms.float32), b[:2], Tensor(np.int32([1, 1])))",
+]
+
+# Both forms of the methods that MindSpore has two of.
+_FORMS = [
+    "a.std(0)", "a.std()", "a.std(axis=0)", "a.std(0, ddof=1)", "a.std(0, correction=0, keepdim=True)", "a.var(0)", "a.var(axis=0)", "a.var(0, 1)",
+    "a.var(0, 0, True)", "a.std(0, 0, True)", "a.gather(1, places)", "a.gather(two, 1)", "a.gather(dim=0, index=places % 3)", "a.gather(input_indices=two, axis=0)",
+    "a.select(1, 0)", "a.select(a> 2, a * 0)", "a.select(dim=0, index=1)", "a.where(a> 2, a * 0)", "a.where(condition=a> 2, other=0.0)", "a.take(two)",
+    "a.take(index=two)", "a.take(two, 1)", "a.take(indices=two, axis=0, mode='wrap')", "a.repeat_interleave(2)", "a.repeat_interleave(2, 1)",
+    "a.repeat_interleave(2, dim=1)", "a.repeat_interleave(two + 1, 0)", "a.scatter(1, places, a)", "a.scatter(dim=1, index=places, src=2.0)",
+    "a.scatter(axis=1, index=places, src=a)", "a.median(1)", "a.median(dim=1, keepdim=True)", "a.median()", "a.argmax(1, True)", "a.argmax(dim=1, keepdim=True)",
+    "a.argmin(dim=1)", "a.split(2, 1)", "a.split(split_size=1, dim=1)", "a.split([1, 3], dim=1)", "a.sort(dim=0, descending=True)", "a.sort(0, True, True)",
+    "a.argsort(dim=0)", "a.to(ms.int32)", "a.to(dtype=ms.int32, non_blocking=True)", "a.to('CPU')", "a.to(other=places)", "a.to(device='CPU', dtype=ms.int32)",
+    "a.to(ms.int32, copy=True)", "a.view(ms.int32)", "a.view(dtype=ms.int32)", "a.view((2, 6))", "a.view(shape=(2, 6))", "a.add(a, alpha=2)", "a.add(1, alpha=2)",
+    "a.sub(a, alpha=2)", "a.sub(y=a)", "a.mean(dim=1, keepdim=True, dtype=ms.float64)", "a.mean(1, True)", "a.sum(dim=1, keepdim=True)", "a.sum(1, True)",
+    "a.sum(1, ms.float64)", "a.sum(1, ms.float64, True)", "a.sum(axis=1, keepdims=True, initial=3)", "a.prod(dim=1, keepdim=True)", "a.prod(1, True)",
+    "a.prod(1, True, ms.float64)", "a.all(dim=1, keepdim=True)", "a.any(dim=1, keepdim=True)", "a.any(1, True)", "a.cumsum(dim=1)", "a.cumsum(1, dtype=ms.float64)",
+    "a.count_nonzero()", "a.count_nonzero(1)", "a.chunk(2, dim=1)", "a.index_select(dim=1, index=two)", "a.index_select(1, two)", "a.isclose(x2=a)",
+    "a.logical_and(y=a)", "a.matmul(tensor2=a.T)", "a.mm(mat2=a.T)", "a.pow(exponent=2)", "a.remainder(divisor=2)", "a.permute(dims=(1, 0))", "a.tile(dims=(2, 1))",
+    "a.tile(reps=(2, 1))", "a.unsqueeze(axis=0)", "a.unsqueeze(dim=0)", "a.expand_as(x=a)", "a.expand_as(other=a)", "a.logsumexp(dim=1, keepdim=True)",
+    "a.topk(k=1, dim=0)", "a.topk(2)", "a.flatten(order='C')", "a.flatten(start_dim=0, end_dim=1)", "a.squeeze(axis=None)", "a.max(dim=1)", "a.max((0, 1))",
+    "a.max(None)", "a.max(1, keepdims=True)", "a.max(axis=1, keepdims=True, return_indices=True)", "a.min(1, keepdim=True)", "a.max(1, return_indices=True)",
+    "a.max()", "a.div(a, rounding_mode='floor')", "a.histc(4, 0, 8)", "a.copy().add_(a, alpha=2)", "a.copy().sub_(a, alpha=2)",
+    "a.copy().div_(a, rounding_mode='floor')", "a.lerp(a, 0.5)", "a.less(other=2)", "a.eq(other=2)", "a.greater_equal(other=2)", "a.clamp(max=3)", "a.atan2(other=a)",
+    "a.fmod(other=2)", "a.unbind(dim=1)", "a.tril(diagonal=1)", "a.masked_fill(mask=a> 2, value=0.0)", "a.view_as(other=a)",
+]
+
 ROWS = [
     *[f"ops.{name}({x}, {y})" for name in _BINARY for x in _DTYPES for y in _DTYPES if x <= y],
     *[f"{x} {op} {y}" for op in ("+", "-", "*", "/", "//", "%", "**", "==", "<", ">=") for x, y in (("a", "2"), ("i", "2"), ("i", "2.5"), ("l", "2"), ("h", "2.5"), ("p", "i"), ("2", "a"), ("2.5", "i"), ("s", "w"), ("d", "2"))],
@@ -357,5 +422,5 @@ ROWS = [
       "a @ b", "ops.concat(a)", "nn.Dense(0, 1)", "nn.ReLU(3)", "nn.Dense(4, 2)(m)", "nn.Softmax()('x')", "Tensor('x')", "Tensor(None)", "Tensor()", "ops.split(a, 5, 7)", "ops.stack(())", "ops.stack((a, v))", "ops.gather(a, 0.5, 0)", "ops.expand_dims(a, 9)", "a + None", "a + 'x'", "a + [1, 2, 3]",
       "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
       "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
-    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER, *_FURTHER_CELLS,
+    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER, *_FURTHER_CELLS, *_FORMS, *_UPDATES,
 ]

@@ -103,6 +103,12 @@ def helpers(base):
     def weight(value, name="w"):
         return base.Parameter(base.Tensor(value.asnumpy()), name=name)
 
+    def updated(primitive, operands, *others):
+        """What a primitive writes into its first operands."""
+        parameters = [weight(operand, f"w{i}") for i, operand in enumerate(operands)]
+        primitive(*parameters, *others)
+        return [base.Tensor(p.asnumpy()) for p in parameters]
+
     def csr(dense):
         rows, columns = np.nonzero(dense)
         starts = np.searchsorted(rows, np.arange(dense.shape[0] + 1))
@@ -113,7 +119,7 @@ def helpers(base):
         places = np.argwhere(dense).astype(dtype)
         return base.COOTensor(base.Tensor(places), base.Tensor(dense[tuple(places.T)]), dense.shape)
 
-    return {"csr": csr, "coo": coo, "defaults": defaults, "filled": filled, "trained": trained, "gradient": gradient, "gradients": gradients, "names": names, "steps": steps, "measured": measured, "weight": weight}
+    return {"csr": csr, "coo": coo, "defaults": defaults, "filled": filled, "trained": trained, "gradient": gradient, "gradients": gradients, "names": names, "steps": steps, "updated": updated, "measured": measured, "weight": weight}
 
 
 def evaluate(package, rows, inputs):

@@ -502,3 +502,236 @@ def test_methods_that_are_marked_are_part_of_the_caller():
     np.testing.assert_array_equal(step(x).asnumpy(), net(x).asnumpy())
     gradient = fj.grad(net)
     assert gradient(x).tolist() == [9.0] * 3 and gradient.graphs().count("graph @") == 1
+
+
+# --- Values that MindSpore's own tests ask for -------------------------------------------------------------------------------
+
+
+def test_the_gradients_of_vjp_are_a_tuple():
+    x = values(3)
+    for f in (lambda x: x * x, fj.jit(lambda x: x * x)):
+        out, back = fj.vjp(f, x)
+        (gradient,) = back(ops.ones_like(x))
+        np.testing.assert_array_equal(gradient.asnumpy(), (2 * x).asnumpy())
+    weight = Parameter(values(3), name="weight")
+    (of_x,), of_weight = fj.vjp(lambda x: x * weight, x, weights=weight)[1](ops.ones_like(x))
+    np.testing.assert_array_equal(of_x.asnumpy(), weight.asnumpy())
+    np.testing.assert_array_equal(of_weight.asnumpy(), x.asnumpy())
+
+
+def test_jacobians_are_by_result_and_then_by_argument():
+    def f(x, y):
+        return x * x, x * y
+
+    x, y = values(2), values(2)
+    for of in (ops.jacfwd, ops.jacrev):
+        found = of(f, (0, 1))(x, y)
+        expected = ((2 * x, 0 * x), (y, x))
+        for row, wanted in zip(found, expected, strict=True):
+            for one, diagonal in zip(row, wanted, strict=True):
+                np.testing.assert_array_equal(one.asnumpy(), np.diag(diagonal.asnumpy()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_gives_what_it_subtracted_and_divided_by(training):
+    x = Tensor(np.array([[1, 2], [3, 4]], np.float32))
+    scale, mean, variance = Tensor([1.0, 1.0]), Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    out, *others, of_batch, root = ops.BatchNorm(is_training=training)(x, scale, scale, mean, variance)
+    assert [one.tolist() for one in others] == [[0, 0]] * 2
+    assert of_batch.tolist() == ([2.0, 3.0] if training else [0.0, 0.0])
+    np.testing.assert_allclose(root.asnumpy(), np.full(2, (1 + 1e-5) ** -0.5) if training else [0, 0], rtol=1e-6)
+    np.testing.assert_allclose(mean.asnumpy(), [1.1, 2.1] if training else [1, 2], rtol=1e-6)
+    np.testing.assert_allclose(variance.asnumpy(), [2.9, 3.8] if training else [3, 4], rtol=1e-6)
+    np.testing.assert_allclose(out.asnumpy()[1], [2, 2] if training else [2.1547, 2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("other", [[1, 2, 3], (1, 2), [], ["a"], (1, "a", None)])
+def test_a_tensor_equals_no_list(other):
+    x = Tensor([1, 2, 3])
+    for same in (lambda x: x == other, lambda x: other == x):
+        assert same(x) is False and fj.jit(same)(x) is False
+    for differs in (lambda x: x != other, lambda x: other != x):
+        assert differs(x) is True and fj.jit(differs)(x) is True
+    assert (x < [2, 2, 2]).tolist() == [True, False, False]
+
+
+def test_comparing_with_a_list_of_numbers_is_captured():
+    f = fj.jit(lambda x: (x * 2, x == [1.0, 2.0]), fullgraph=True)
+    assert f(Tensor([1.0, 2.0]))[1] is False
+
+
+@pytest.mark.parametrize("key", [0, (1, 2), slice(1, 2), (slice(None), 1), ...])
+def test_one_element_takes_a_tensor_of_one_element(key):
+    def write(x, value):
+        x[key] = value
+        return x
+
+    def gradient(x, value):
+        return (write(x * 1, value) * x).sum()
+
+    x, value, scalar = values(2, 3), Tensor([7.0]), Tensor(7.0)
+    if not isinstance(key, (slice, tuple)):
+        x = values(2)
+    expected = write(x * 1, scalar)
+    for f in (write, fj.jit(write, fullgraph=True)):
+        np.testing.assert_array_equal(f(x * 1, value).asnumpy(), expected.asnumpy())
+    for f in (gradient, fj.jit(gradient)):
+        found = fj.grad(f, (0, 1))(x, value)
+        wanted = fj.grad(gradient, (0, 1))(x, scalar)
+        np.testing.assert_array_equal(found[0].asnumpy(), wanted[0].asnumpy())
+        np.testing.assert_allclose(found[1].asnumpy(), [wanted[1].item()], rtol=1e-6)
+
+
+def test_comparing_with_what_is_no_number_within_a_gradient():
+    def f(x):
+        fj.graph_break("here")
+        return x * (2 if x == "a" or x == None else 3) * ("1", x, 1).index(1)  # noqa: E711
+
+    np.testing.assert_array_equal(fj.grad(f)(Tensor([2.0])).asnumpy(), [6.0])
+
+
+def test_a_number_to_begin_with():
+    x = Tensor(shape=(2, 3), dtype=fj.float32, init=1)
+    assert x.shape == (2, 3) and x.dtype == fj.float32 and x.sum().item() == 6
+
+
+def test_more_than_one_element_does_not_fit_one():
+    with pytest.raises(ValueError):
+        values(2)[0] = Tensor([1.0, 2.0])
+
+
+# --- Primitives that update parameters, beside the optimizers of nn ----------------------------------------------------------
+
+RATE = 0.05
+
+
+def adam(weight, states, gradient, step):
+    powers = [Tensor(np.float32(beta**step)) for beta in (0.9, 0.999)]
+    ops.Adam()(weight, *states, *powers, RATE, 0.9, 0.999, 1e-8, gradient)
+
+
+# The optimizer, what its states begin with, and the update of (weight, states, gradient, number of the step).
+UPDATES = {
+    "Momentum": (lambda p: nn.Momentum(p, RATE, 0.9), (0,), lambda w, s, g, _: ops.ApplyMomentum()(w, *s, RATE, g, 0.9)),
+    "Momentum, nesterov": (
+        lambda p: nn.Momentum(p, RATE, 0.9, use_nesterov=True),
+        (0,),
+        lambda w, s, g, _: ops.ApplyMomentum(use_nesterov=True)(w, *s, RATE, g, 0.9),
+    ),
+    "SGD": (
+        lambda p: nn.SGD(p, RATE, 0.9, 0.1, 0.01),
+        (0, 1),
+        lambda w, s, g, _: ops.SGD(0.1, 0.01)(w, g, RATE, s[0], 0.9, s[1]),
+    ),
+    "Adam": (lambda p: nn.Adam(p, RATE), (0, 0), adam),
+    "AdaMax": (
+        lambda p: nn.AdaMax(p, RATE),
+        (0, 0),
+        lambda w, s, g, n: ops.ApplyAdaMax()(w, *s, Tensor(np.float32(0.9**n)), RATE, 0.9, 0.999, 1e-8, g),
+    ),
+    "Adagrad": (lambda p: nn.Adagrad(p, 0.1, RATE), (0.1,), lambda w, s, g, _: ops.ApplyAdagrad()(w, *s, RATE, g)),
+    "Adadelta": (
+        lambda p: nn.Adadelta(p, RATE, 0.9, 1e-6),
+        (0, 0),
+        lambda w, s, g, _: ops.ApplyAdadelta()(w, *s, RATE, 0.9, 1e-6, g),
+    ),
+    "RMSProp": (
+        lambda p: nn.RMSProp(p, RATE, 0.9, 0.5, 1e-6),
+        (1, 0),
+        lambda w, s, g, _: ops.ApplyRMSProp()(w, *s, RATE, g, 0.9, 0.5, 1e-6),
+    ),
+    "FTRL": (
+        lambda p: nn.FTRL(p, 0.1, RATE, l1=0.1, l2=0.2),
+        (0.1, 0),
+        lambda w, s, g, _: ops.ApplyFtrl()(w, *s, g, RATE, 0.1, 0.2, -0.5),
+    ),
+    "ProximalAdagrad": (
+        lambda p: nn.ProximalAdagrad(p, 0.1, RATE, 0.1, 0.2),
+        (0.1,),
+        lambda w, s, g, _: ops.ApplyProximalAdagrad()(w, *s, RATE, 0.1, 0.2, g),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_are_those_of_the_optimizers(name):
+    make, starts, update = UPDATES[name]
+    start = values(3, 4)
+    mine, theirs = Parameter(start * 1, name="w"), Parameter(start * 1, name="w")
+    states = [ops.full_like(start, float(value)) for value in starts]
+    optimizer, compiled = make([theirs]), fj.jit(update)
+    for step in range(1, 5):
+        gradient = values(3, 4)
+        optimizer((gradient,))
+        compiled(mine, states, gradient, step)
+    np.testing.assert_allclose(mine.asnumpy(), theirs.asnumpy(), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "sparse, dense",
+    [
+        (ops.FusedSparseFtrl(RATE, 0.1, 0.2, -0.5), lambda w, a, b, g: ops.ApplyFtrl()(w, a, b, g, RATE, 0.1, 0.2, -0.5)),
+        (ops.SparseApplyFtrl(RATE, 0.1, 0.2, -0.5), None),
+        (ops.SparseApplyAdagradV2(RATE, 0.0), None),
+        (ops.SparseApplyAdagrad(RATE), lambda w, a, g: ops.ApplyAdagrad()(w, a, RATE, g)),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_gradients_of_one_row(sparse, dense):
+    """Are added first; of the others each makes a step of its own."""
+    count = 3 if "Ftrl" in sparse.name else 2
+    start = [ops.abs(values(3, 2)) + 0.5 for _ in range(count)]
+    rows, at = values(2, 2), Tensor(np.array([1, 1], np.int32))
+    found, expected = [x * 1 for x in start], [x * 1 for x in start]
+    sparse(*found, rows, at)
+    if dense is not None:
+        whole = Tensor(np.zeros((3, 2), np.float32))
+        whole[1] = rows.sum(0)
+        dense(*expected, whole)
+    else:
+        for i in range(2):
+            sparse(*expected, rows[i : i + 1], at[i : i + 1])
+    for one, other, before in zip(found, expected, start):
+        np.testing.assert_allclose(one.asnumpy()[1], other.asnumpy()[1], rtol=1e-5)
+        np.testing.assert_array_equal(one.asnumpy()[[0, 2]], before.asnumpy()[[0, 2]])
+
+
+# --- Derivatives of higher order, and gradients of functions' own ------------------------------------------------------------
+
+
+def test_derivatives_of_higher_order():
+    x = Tensor(np.array([0.5, 1.5], np.float32))
+    out, found = ops.jet(lambda x: ops.sin(x) * x, x, Tensor(np.array([[1, 1], [0, 0], [0, 0]], np.float32)))
+    a, s, c = x.asnumpy(), np.sin(x.asnumpy()), np.cos(x.asnumpy())
+    np.testing.assert_allclose(out.asnumpy(), s * a, rtol=1e-6)
+    np.testing.assert_allclose(found.asnumpy(), [s + a * c, 2 * c - a * s, -3 * s - a * c], rtol=1e-5)
+    out, third = ops.derivative(lambda x, y: (x * y, y * y * y), (x, x), 3)
+    np.testing.assert_allclose([one.asnumpy() for one in third], [[0, 0], [6, 6]], atol=1e-5)
+    # Along a path that is bent: d2/dt2 of f(x + t + t**2).
+    _, found = ops.jet(lambda x: x * x, x, Tensor(np.array([[1, 1], [2, 2]], np.float32)))
+    np.testing.assert_allclose(found.asnumpy(), [2 * a, 2 + 4 * a], rtol=1e-6)
+    out, of_direction = ops.linearize(lambda x, y: x * y, (x, x))
+    for direction in (x, 2 * x):
+        np.testing.assert_array_equal(of_direction((direction, x)).asnumpy(), (direction * x + x * x).asnumpy())
+    with pytest.raises(ValueError, match="For 'derivative', the 'order' must not be less than 1, but got 0"):
+        ops.derivative(ops.sin, x, 0)
+    with pytest.raises(TypeError, match="For 'linearize', the 'inputs' must be a Tensor"):
+        ops.linearize(ops.sin, 3)
+    with pytest.raises(ValueError, match="For 'jet', the 'series' must have one more dimension"):
+        ops.jet(ops.sin, x, x)
+
+
+def test_functions_with_gradients_of_their_own():
+    from framejit.nn._custom_gradient import custom_vjp
+
+    @custom_vjp
+    def f(x, y):
+        return 2 * x + y
+
+    x, y = values(3), values(3)
+    with pytest.raises(RuntimeError, match="defbwd"):
+        fj.grad(f)(x, y)
+    f.defbwd(lambda x, y, out, dout: (7 * dout, y * dout))
+    found = fj.grad(lambda x, y: (f(x, y) * x).sum(), (0, 1))(x, y)
+    np.testing.assert_allclose(found[0].asnumpy(), (7 * x + f(x, y)).asnumpy(), rtol=1e-6)
+    np.testing.assert_allclose(found[1].asnumpy(), (y * x).asnumpy(), rtol=1e-6)

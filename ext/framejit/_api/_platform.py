@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 # The versions of CPython that functions are captured on. CMakeLists.txt reads this line and builds framejit._core for these.
 VERSIONS = ((3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
@@ -65,6 +67,8 @@ def _what_to_install(error: ImportError) -> str:
     return f"framejit's compiled half cannot be loaded ({str(error).splitlines()[0]}); {way}"
 
 
+# What tells the compiled half something once it is imported. Where functions run plain, that is when gradients are asked for.
+connections: list[Callable[[Any], None]] = []
 core, reason = _load()
 
 

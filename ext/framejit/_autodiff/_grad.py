@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from framejit import _core  # no module that imports framejit.ops, which imports this one
+from framejit._api import _platform
 from framejit._api._control import is_compiling
-from framejit._api._errors import GraphBreakError
+from framejit._api._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning
 from framejit._api._jit import is_compiled, make_function, settings_of
 from framejit._autodiff._backward import set_gradient_of_call
 from framejit._autodiff._primitives import begin, begin_here, close, ones, pull, restore, stop, watch
@@ -196,6 +197,10 @@ def _of_one_call(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ..
 
 
 set_gradient_of_call(one_call_gradient)
+if _platform.core is None:  # FRAMEJIT_DISABLE: the gradients of single calls are compiled all the same
+    for _connect in _platform.connections:
+        _connect(_core)
+    _core.set_exceptions(GraphBreakError, PerformanceWarning, RecompileLimitWarning)
 
 
 # --- grad and value_and_grad -----------------------------------------------------------------------------------------------
@@ -543,7 +548,7 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     outputs
         What ``fn(*inputs)`` returns.
     function
-        It takes one array for each output, and returns the gradient of the input: a tuple if there are several inputs.
+        It takes one array for each output, and returns a tuple with the gradient of each input.
 
     Examples
     --------
@@ -551,15 +556,14 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     >>> import framejit as fj
     >>> out, back = fj.vjp(np.square, np.array([1.0, 2.0]))
     >>> back(np.array([1.0, 10.0]))
-    array([ 2., 40.])
+    (array([ 2., 40.]),)
     """
     positions = tuple(range(len(inputs)))
     parameters, one_weight = _weights("vjp", weights), isinstance(weights, Tensor)
 
     def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
         inputs = tuple([gradient for _, gradient in of_inputs])
-        first = inputs[0] if len(inputs) == 1 else inputs
-        return first if weights is None else (first, of_weights[0] if one_weight else of_weights)
+        return inputs if weights is None else (inputs, of_weights[0] if one_weight else of_weights)
 
     backward = _make(fn, positions, parameters, has_aux, True, finish)
     out = fn(*inputs)

@@ -27,6 +27,7 @@ _ELSEWHERE = {
     "nn.dynamic_lr": "nn",
     "nn.learning_rate_schedule": "nn",
     "nn.metrics": "train",
+    "ops.function.grad.grad_func": "nn._custom_gradient",
     "ops.primitive": "ops",
     "train.callback": "train",
     "train.loss_scale_manager": "train",

@@ -39,6 +39,8 @@ def as_array(
             raise ValueError("For 'Tensor', the input_data and init can not be None at the same time.")
         if shape is None or target is None:
             raise ValueError("For 'Tensor', 'init' needs 'shape' and 'dtype'")
+        if isinstance(init, (int, float)):
+            return np.full(_as_shape(shape), init, target)
         return np.array(init(_as_shape(shape)), target, order="C")
     if isinstance(input_data, _core.Tensor):
         array = input_data.asnumpy()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from framejit._api._control import graph_break
-from framejit._api._platform import core
+from framejit._api._platform import connections, core
 from framejit._traced import _library_functions
 from framejit._traced._numpy_functions import FUNCTIONS
 
@@ -482,5 +482,12 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
     },
 }  # fmt: skip
 
+
+def connect(compiled: Any) -> None:
+    """Tell the compiled half what is followed in place of other functions."""
+    compiled.set_polyfills({**POLYFILLS, **FUNCTIONS})
+
+
+connections.append(connect)
 if core is not None:
-    core.set_polyfills({**POLYFILLS, **FUNCTIONS})
+    connect(core)

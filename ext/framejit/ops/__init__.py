@@ -21,6 +21,7 @@ from framejit.ops import (
     _language,
     _linalg,
     _loss,
+    _optimizers,
     _pooling,
     _primitive_forms,
     _primitives,
@@ -34,17 +35,44 @@ from framejit.ops import (
 )
 from framejit.ops import _methods as _methods  # puts the methods written in Python into the type Tensor
 from framejit.ops import _more_methods as _more_methods  # more of them
+from framejit.ops import _second_forms as _second_forms  # their other forms
 
 slice = _shape.slice_
 # MindSpore has modules for what it generates, composes and writes in Python: the same functions.
 operations = functional = composite = sys.modules[__name__]
 for _alias in ("operations", "functional", "composite"):
     sys.modules[f"{__name__}.{_alias}"] = operations
+for _alias in (
+    *(
+        "array_ops",
+        "control_ops",
+        "custom_ops",
+        "debug_ops",
+        "image_ops",
+        "inner_ops",
+        "linalg_ops",
+        "manually_defined",
+        "math_ops",
+    ),
+    *(
+        "nn_ops",
+        "other_ops",
+        "random_ops",
+        "sparse_ops",
+        "spectral_ops",
+        "_grad_ops",
+        "_inner_ops",
+        "_scalar_ops",
+        "_sequence_ops",
+    ),
+    *("auto_generate", "gen_ops_def", "gen_ops_prim"),
+):
+    globals()[_alias] = operations
 
 __all__ = ["slice"]
 for _module in (
     *(_elementwise, _reduce, _shape, _create, _random, _image, _pooling, _resize, _sampling, _attention, _loss, _ctc),
-    *(_linalg, _further, _sparse, _primitives, _primitive_forms, _language, _control, _grad, _vmap),
+    *(_linalg, _further, _sparse, _primitives, _primitive_forms, _optimizers, _language, _control, _grad, _vmap),
 ):
     globals().update({name: getattr(_module, name) for name in _module.__all__})
     __all__ += _module.__all__

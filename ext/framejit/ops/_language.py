@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._autodiff._grad import jvp, vjp
 from framejit.ops import _create, _primitive_forms, _shape
 from framejit.ops._primitives import Primitive
@@ -15,8 +16,9 @@ from framejit.ops._primitives import Primitive
 Tensor = _core.Tensor
 
 __all__ = [
-    "PrimitiveWithCheck", "PrimitiveWithInfer", "constexpr", "isconstant", "jacfwd", "jacrev", "list_len", "make_range",
-    "prim_attr_register", "scalar_cast", "tail", "tuple_div", "tuple_len", "tuple_reversed", "tuple_to_array", "typeof",
+    "PrimitiveWithCheck", "PrimitiveWithInfer", "constexpr", "derivative", "isconstant", "jacfwd", "jacrev", "jet", "linearize",
+    "list_len", "make_range", "prim_attr_register", "scalar_cast", "tail", "tuple_div", "tuple_len", "tuple_reversed",
+    "tuple_to_array", "typeof",
 ]  # fmt: skip
 
 
@@ -203,7 +205,10 @@ def jacfwd(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Any:
                 found.append(tuple([_assembled([c[i] for c in columns], args[at]) for i in range(len(columns[0]))]))
             else:
                 found.append(_assembled(columns, args[at]))
-        out = tuple(found) if isinstance(grad_position, tuple) and len(found) > 1 else found[0]
+        if not isinstance(grad_position, tuple) or len(found) == 1:
+            out = found[0]
+        else:  # by result, then by argument, as in `jacrev`
+            out = tuple(zip(*found)) if isinstance(found[0], tuple) else tuple(found)
         return (out, *aux) if has_aux else out
 
     return jacobian
@@ -241,8 +246,7 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Any:
             of_one = []
             for unit in _each_unit(one):
                 sens = [unit if i == number else _create.zeros_like(other) for i, other in enumerate(outputs)]
-                gradients = back(*sens)
-                of_one.append(gradients if isinstance(gradients, tuple) else (gradients,))
+                of_one.append(back(*sens))
             rows.append(
                 tuple(
                     [
@@ -257,3 +261,132 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Any:
         return (found, *aux) if has_aux else found
 
     return jacobian
+
+
+# --- Derivatives of higher order ----------------------------------------------------------------------------------------------
+
+
+def _as_floats(name: str, x: Any) -> Any:
+    kinds = ("int32", "int64", "float32", "float64")
+    if not isinstance(x, Tensor) or x.dtype not in [ALL[kind] for kind in kinds]:
+        given = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"For '{name}', the 'primals' must be Tensors of {', '.join(kinds)}, but got {given}.")
+    return x.astype(ALL["float32"]) if x.dtype in (ALL["int32"], ALL["int64"]) else x
+
+
+def _along(x: Any, series: Any, t: Any) -> Any:
+    """x + series[0] * t + series[1] * t**2 / 2! + ..."""
+    moved = series[len(series) - 1]
+    for k in range(len(series) - 1, 0, -1):
+        moved = series[k - 1] + moved * (t / (k + 1))
+    return x + moved * t
+
+
+def _all_derivatives(fn: Any, primals: tuple[Any, ...], series: tuple[Any, ...], order: int) -> list[Any]:
+    """What `fn` gives along a path, and its first `order` derivatives at the start."""
+
+    def path(t: Any) -> Any:
+        return fn(*[_along(x, one, t) for x, one in zip(primals, series)])
+
+    def derived(f: Any) -> Any:
+        return lambda t: jvp(f, t, _create.ones_like(t))[1]
+
+    start = _create.zeros((), primals[0].dtype)
+    functions = [path]
+    for _ in range(order):
+        functions.append(derived(functions[-1]))
+    return [f(start) for f in functions]
+
+
+def jet(fn: Any, primals: Any, series: Any) -> tuple[Any, Any]:
+    """Return what a function gives, and its derivatives along a path, of which the derivatives are given.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of Tensors, which returns a Tensor or a tuple of Tensors.
+    primals : Tensor or tuple of Tensor
+        Where the path starts.
+    series : Tensor or tuple of Tensor
+        For each of them the first, second, ... derivatives of the path, along a first dimension.
+
+    Returns
+    -------
+    tuple
+        (the results, their derivatives along a first dimension); for a tuple of results, lists of these.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> x, series = fj.Tensor([2.0]), fj.Tensor([[1.0], [0.0]])
+    >>> out, derivatives = fj.ops.jet(lambda x: x * x * x, x, series)
+    >>> out.tolist(), derivatives.tolist()
+    ([8.0], [[12.0], [12.0]])
+    """
+    many = isinstance(primals, (tuple, list))
+    given, paths = (tuple(primals), tuple(series)) if many else ((primals,), (series,))
+    if len(given) != len(paths) or any(len(x.shape) + 1 != len(s.shape) for x, s in zip(given, paths)):
+        raise ValueError("For 'jet', the 'series' must have one more dimension than the 'primals', for each of them.")
+    given = tuple([_as_floats("jet", x) for x in given])
+    out, *derivatives = _all_derivatives(fn, given, tuple([_as_floats("jet", s) for s in paths]), paths[0].shape[0])
+    if isinstance(out, tuple):
+        return list(out), [_shape.stack(of_one) for of_one in zip(*derivatives)]
+    return out, _shape.stack(derivatives)
+
+
+def derivative(fn: Any, primals: Any, order: int) -> tuple[Any, Any]:
+    """Return what a function gives, and its derivative of an order, where all elements of the arguments change alike.
+
+    Parameters
+    ----------
+    fn, primals
+        As in `jet`.
+    order : int
+        Which derivative.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> fj.ops.derivative(lambda x: x * x * x, fj.Tensor([2.0]), 2)[1].tolist()
+    [12.0]
+    """
+    if not isinstance(order, int) or isinstance(order, bool):
+        raise TypeError(f"For 'derivative', the 'order' must be int, but got {type(order).__name__}.")
+    if order < 1:
+        raise ValueError(f"For 'derivative', the 'order' must not be less than 1, but got {order}.")
+    given = tuple(primals) if isinstance(primals, (tuple, list)) else (primals,)
+    given = tuple([_as_floats("derivative", x) for x in given])
+    paths = tuple([_shape.expand_dims(_create.ones_like(x), 0) for x in given])
+    found = _all_derivatives(fn, given, paths, order)
+    out, last = found[0], found[-1]
+    return (list(out), list(last)) if isinstance(out, tuple) else (out, last)
+
+
+def linearize(fn: Any, inputs: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return what a function gives, and the function of a direction that gives the derivative in it.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of Tensors.
+    inputs : Tensor or tuple of Tensor
+        Its arguments.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> out, of_direction = fj.ops.linearize(lambda x: x * x, fj.Tensor([3.0]))
+    >>> out.tolist(), of_direction(fj.Tensor([1.0])).tolist()
+    ([9.0], [6.0])
+    """
+    if not isinstance(inputs, (Tensor, tuple, list)):
+        raise TypeError(
+            f"For 'linearize', the 'inputs' must be a Tensor, or a tuple or list of Tensors, but got {type(inputs).__name__}."
+        )
+    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+    def of_direction(*directions: Any) -> Any:
+        given_v = directions[0] if len(directions) == 1 else directions
+        return jvp(fn, given, given_v)[1]
+
+    return fn(*given), of_direction

@@ -25,11 +25,6 @@ def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
     return _tensor(_array(self, dtype))
 
 
-def to(self: Any, dtype: Any) -> Any:
-    """The same as astype."""
-    return _tensor(_array(self, dtype))
-
-
 def item(self: Any, *args: Any) -> Any:
     """One element as a Python number."""
     return _array(self).item(*args)
@@ -102,11 +97,6 @@ def repeat(self: Any, repeats: Any, axis: int | None = None) -> Any:
     return _tensor(np.repeat(_array(self), _ints(repeats), axis))
 
 
-def tile(self: Any, *reps: Any) -> Any:
-    """Repeated as a whole."""
-    return _shape.tile(self, _given(reps))
-
-
 def flatten(self: Any, order: str = "C", *, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
     return _shape.flatten(self, order, start_dim=start_dim, end_dim=end_dim)
@@ -129,63 +119,7 @@ def dim(self: Any) -> Any:
     return self.ndim
 
 
-def view(self: Any, *shape: Any) -> Any:
-    """The same as reshape."""
-    return _tensor(_array(self).reshape(_given(shape)))
-
-
-def permute(self: Any, *axis: Any) -> Any:
-    """The dimensions in the order `axis`."""
-    return _tensor(_array(self).transpose(_given(axis)))
-
-
 # --- Reductions, where the parameters differ from those of the functions --------------------------------------------------
-
-
-def sum(self: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
-    """Sum over `axis`. Integers and bools give int64."""
-    total = _reduce.sum(self, axis, keepdims, dtype=dtype)
-    return total if initial is None else total + initial
-
-
-def max(
-    self: Any,
-    *dim: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    keepdim: bool = False,
-    initial: Any = None,
-    where: Any = None,
-    return_indices: bool = False,
-) -> Any:
-    """Largest element over `axis`, with `return_indices` also where it is; so too where a dimension is given by position."""
-    if dim:
-        if len(dim) > 1:
-            keepdim = dim[1]
-        return _reduce.max(self, dim[0], keepdim)
-    if return_indices:
-        return _reduce.max(self, axis, keepdims, initial=initial, where=where)
-    return _reduce.amax(self, axis, keepdims, initial=initial, where=where)
-
-
-def min(
-    self: Any,
-    *dim: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    keepdim: bool = False,
-    initial: Any = None,
-    where: Any = None,
-    return_indices: bool = False,
-) -> Any:
-    """Smallest element over `axis`, with `return_indices` also where it is; so too where a dimension is given by position."""
-    if dim:
-        if len(dim) > 1:
-            keepdim = dim[1]
-        return _reduce.min(self, dim[0], keepdim)
-    if return_indices:
-        return _reduce.min(self, axis, keepdims, initial=initial, where=where)
-    return _reduce.amin(self, axis, keepdims, initial=initial, where=where)
 
 
 def argmax(self: Any, axis: int | None = None, keepdims: bool = False) -> Any:
@@ -250,14 +184,10 @@ def fill_(self: Any, value: Any) -> Any:
     return self
 
 
-def _in_place(name: str, function: Any) -> Any:
-    def update(self: Any, other: Any) -> Any:
-        self[...] = function(self, other)
-        return self
-
-    update.__name__ = update.__qualname__ = name
-    update.__doc__ = f"{name.rstrip('_')} in place."
-    return update
+def mul_(self: Any, other: Any) -> Any:
+    """Multiplied in place."""
+    self[...] = _core._op_multiply(self, other)
+    return self
 
 
 def bernoulli_(self: Any, p: Any = 0.5, generator: Any = None) -> Any:
@@ -301,11 +231,11 @@ _FUNCTIONS = {
     _elementwise: "div inv trunc floor ceil round rsqrt frac erfc asinh acosh atanh arcsinh arccosh arctanh addcmul addcdiv lerp clamp clip "
     "isclose allclose nan_to_num masked_fill sigmoid real imag conj logit xlogy heaviside deg2rad rad2deg isreal float_power "
     "relu gelu hardshrink softplus",
-    _reduce: "mean prod amax amin argmin all any var std logsumexp nansum count_nonzero median cumprod cummax cummin norm softmax "
+    _reduce: "prod amax amin argmin all any var std logsumexp nansum count_nonzero median cumprod cummax cummin norm softmax "
     "log_softmax dot inner outer ger addmm addmv baddbmm trace histc bincount var_mean std_mean",
     _shape: "swapaxes swapdims moveaxis movedim squeeze expand_dims unsqueeze ravel split chunk unbind narrow tril triu diag diagonal "
-    "repeat_interleave flip fliplr flipud roll rot90 index_select gather_elements gather_nd masked_select nonzero argwhere index_add "
-    "scatter sort argsort topk unique t tensor_split take_along_dim",
+    "flip fliplr flipud roll rot90 index_select gather_elements gather_nd masked_select nonzero argwhere "
+    "topk unique t tensor_split take_along_dim",
     _random: "bernoulli multinomial",
 }
 # Operators of the table are functions in C, which need one in Python around them to be methods.
@@ -353,9 +283,9 @@ _CONVERSIONS = {
 # Methods that are functions of this module.
 # fmt: off
 _OWN = (
-    astype, to, item, tolist, numpy, copy, contiguous, is_contiguous, init_data, type_as, reshape, transpose, broadcast_to,
-    repeat, tile, flatten, resize, numel, dim, view, permute, sum, max, min, argmax, cumsum, diff, fill_diagonal, take, new_zeros, new_ones,
-    itemset, assign_value, fill_, bernoulli_, register_hook, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
+    astype, item, tolist, numpy, copy, contiguous, is_contiguous, init_data, type_as, reshape, transpose, broadcast_to,
+    repeat, flatten, resize, numel, dim, argmax, cumsum, diff, fill_diagonal, take, new_zeros, new_ones,
+    itemset, assign_value, fill_, mul_, bernoulli_, register_hook, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
 )
 # fmt: on
 
@@ -371,8 +301,6 @@ def _install() -> None:
             method.__doc__ = f"ops.{name}."
     for name, dtype in _CONVERSIONS.items():
         methods[name] = _conversion(name, ALL[dtype])
-    for name in ("add", "sub", "mul", "div"):
-        methods[name + "_"] = _in_place(name + "_", getattr(_elementwise, name))
     methods.update({function.__name__: function for function in _OWN})
     methods.update(copy_=assign_value, clone=copy, expand=broadcast_to, where=_where, view_as=_like, reshape_as=_like)
     methods.update(expand_as=_expand_as, from_numpy=staticmethod(from_numpy))

@@ -35,16 +35,13 @@ _SAME = (
     "unsorted_segment_max unsorted_segment_min unsorted_segment_prod vsplit xdivy"
 )
 _OTHER_NAMES = {
-    "scatter_add": "tensor_scatter_add",
     "scatter_div": "tensor_scatter_div",
     "scatter_max": "tensor_scatter_max",
     "scatter_min": "tensor_scatter_min",
     "scatter_mul": "tensor_scatter_mul",
     "scatter_sub": "tensor_scatter_sub",
 }
-_IN_PLACE = (
-    "clamp erfinv exp floor floor_divide index_add index_fill log masked_fill remainder sigmoid sign tanh scatter addmm"
-)
+_IN_PLACE = "clamp erfinv exp floor floor_divide index_fill log masked_fill remainder sigmoid sign tanh addmm"
 
 
 def _found(name: str) -> Any:

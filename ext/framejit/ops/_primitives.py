@@ -32,6 +32,7 @@ class Primitive:
 
     _parameters: dict[str, Any] = {}
     _function: Any = None
+    _functions: tuple[Any, ...] = ()  # with the function, where capture finds it also if it is one in C
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if type(self) is Primitive and len(args) == 1 and isinstance(args[0], str):  # one of ours by its name
@@ -50,11 +51,10 @@ class Primitive:
             raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}")
         self.name: str = type(self).__name__
         self._options = {**self._parameters, **given}
-        self.attrs: dict[str, Any] = {**self.__dict__.get("attrs", {}), **given}
-        self.init_attrs: dict[str, Any] = self.__dict__.get(
-            "init_attrs", {}
-        )  # of prim_attr_register, which comes first
-        self.function: Any = type(self)._function  # an attribute of the object: capture reads it as such
+        self.attrs: dict[str, Any] = {**getattr(self, "attrs", {}), **given}
+        self.init_attrs: dict[str, Any] = getattr(self, "init_attrs", {})  # of prim_attr_register, which comes first
+        # An attribute of the object: capture reads it as such.
+        self.function: Any = self._functions[0] if self._functions else type(self)._function
 
     def __call__(self, *args: Any) -> Any:
         return self.function(*args, **self._options)
@@ -268,7 +268,12 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitive]:
-    body = {"_function": staticmethod(function), "_parameters": parameters, "__doc__": function.__doc__}
+    body = {
+        "_function": staticmethod(function),
+        "_functions": (function,),
+        "_parameters": parameters,
+        "__doc__": function.__doc__,
+    }
     return type(name, (Primitive,), body)
 
 
@@ -406,14 +411,22 @@ class LayerNorm(Primitive):
 
 
 class BatchNorm(Primitive):
-    """`batch_norm`: (normalized, mean, variance, mean, variance)."""
+    """`batch_norm`: (normalized, 0, 0, mean, 1 / root of variance); the last two are of the batch while training, else 0.
+
+    While training, the given mean and variance move towards those of the batch.
+    """
 
     _parameters = {"is_training": False, "epsilon": 1e-5, "momentum": 0.1, "data_format": "NCHW"}
 
     def __call__(self, input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
         o = self._options
         out = _image.batch_norm(input_x, mean, variance, scale, bias, o["is_training"], o["momentum"], o["epsilon"])
-        return out, mean, variance, mean, variance
+        zero = _create.zeros_like(scale)
+        if not o["is_training"]:
+            return out, zero, zero, zero, zero
+        axes = (0, *range(2, input_x.ndim))
+        root = _elementwise.rsqrt(_core._op_add(_reduce.var(input_x, axes, 0), o["epsilon"]))
+        return out, zero, zero, _reduce.mean(input_x, axes), root
 
 
 class AvgPool(Primitive):

@@ -76,7 +76,7 @@ def amin(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any =
 
 
 def _selected(input: Any, initial: Any, where: Any) -> dict[str, Any]:
-    chosen = {} if where is None else {"where": _array(where)}
+    chosen = {} if where is None or where is True else {"where": _array(where)}
     return chosen if initial is None else {**chosen, "initial": _array(input).dtype.type(initial)}
 
 

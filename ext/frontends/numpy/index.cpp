@@ -383,14 +383,18 @@ Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<V
   return session.values().constant(Py_None);
 }
 
-Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {
+Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value, Wrap of) {
   if (array->wrap() != Wrap::NdArray) return break_at(BreakId::WouldRaise, "assignment to a NumPy scalar");
   if (is_mask(session, key)) return write_masked(session, array->id(), key->id(), value);
   if (has_integer_arrays(session, key, 0)) return write_items(session, array, key, value);
   FRAMEJIT_TRY(indexed, index_view(session, array->id(), key));
-  // One element takes arrays of one element in ways that are deprecated.
-  if (indexed.element && value->is_array() && session.graph().type(value->id()).rank() > 0)
-    return break_at(BreakId::UnsupportedArgument, "an array assigned to one element");
+  if (indexed.element && value->is_array() && session.graph().type(value->id()).rank() > 0) {
+    // One element of an ndarray takes arrays of one element in ways that are deprecated.
+    if (of != Wrap::Tensor || session.graph().type(value->id()).shape != graph::Dims{1})
+      return break_at(BreakId::UnsupportedArgument, "an array assigned to one element");
+    FRAMEJIT_TRY(scalar, built(session.builder().reshape(value->id(), {})));
+    value = session.values().array(scalar, Wrap::NdArray);
+  }
   return store(session, indexed.view, value);
 }
 

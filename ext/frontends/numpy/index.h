@@ -24,7 +24,7 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array);
 Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value* value);
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key);
-Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value);
+Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value, Wrap of = Wrap::NdArray);
 
 /// function(array, ...), which writes into the array and gives None, by way of a copy; `many`: it is likely to write
 /// all of it, else as many elements as an argument has.
