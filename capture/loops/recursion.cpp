@@ -118,7 +118,7 @@ Typed call_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& 
   n.op = cfg::Op::Call;
   n.function = &t.program->recursion->call;
   n.type = n.function->result;
-  n.args[0] = t.integer(reinterpret_cast<int64_t>(t.program->recursion.get()));
+  n.args[0] = t.address(t.program->recursion.get());
   n.args[1] = n.args[2] = t.integer(0);
   for (std::size_t k = 0; k < args.size(); ++k) {
     const Typed v = known(t, args[k]);
