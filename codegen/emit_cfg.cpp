@@ -3,6 +3,7 @@
 
 #include <asmjit/x86.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -62,7 +63,10 @@ class CfgEmitter : CfgNodes {
     for (uint32_t e = 0; e < cfg_.exits.size(); ++e)
       if (taken_[e]) emit_exit(e);
     cc_.endFunc();
+    addresses_.emit_table();
   }
+
+  const auto& tabled() const { return addresses_.known; }
 
  private:
   void go(const Edge& e, bool last) {
@@ -139,6 +143,14 @@ class CfgEmitter : CfgNodes {
   std::vector<Id> computed_;  // at the exit that is being made
 };
 
+/// By number: what KernelCode::Address means.
+std::vector<const void*> addresses_of(const Cfg& cfg) {
+  std::vector<const void*> list;
+  key_of(cfg, list);
+  list.push_back(function_for_lanes());
+  return list;
+}
+
 }  // namespace
 
 Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing) {
@@ -151,7 +163,8 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
   asmjit::x86::Compiler cc(&code);
-  CfgEmitter(cfg, cc, isa).emit_function();
+  CfgEmitter emitter(cfg, cc, isa);
+  emitter.emit_function();
   cc.finalize();
   code.flatten();
   code.resolveUnresolvedLinks();
@@ -162,7 +175,30 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   out.bytes.resize(code.codeSize());
   code.copyFlattenedData(out.bytes.data(), out.bytes.size());
   if (with_listing) out.listing.assign(logger.data(), logger.dataSize());
+  if (!emitter.tabled().empty()) {
+    const std::vector<const void*> list = addresses_of(cfg);
+    for (const auto& [address, label] : emitter.tabled()) {
+      const auto number = std::find(list.begin(), list.end(), address) - list.begin();
+      out.addresses.push_back({static_cast<uint32_t>(code.labelOffset(label)), static_cast<uint32_t>(number)});
+    }
+  }
   return out;
+}
+
+Expected<KernelCode, std::string> emit_or_find(const cfg::Cfg& cfg, const std::string& name, Isa isa,
+                                               KernelStore* store) {
+  if (!store) return emit(cfg, name, isa);
+  std::vector<const void*> addresses;
+  const std::string key = (isa == Isa::Avx512 ? "cfg avx512 " : "cfg avx2 ") + key_of(cfg, addresses);
+  addresses.push_back(function_for_lanes());
+  KernelCode code;
+  if (store->find(key, code) && code.place(addresses)) {
+    code.name = name;
+    return code;
+  }
+  FRAMEJIT_TRY(emitted, emit(cfg, name, isa));
+  store->add(key, emitted);
+  return emitted;
 }
 
 }  // namespace framejit::codegen

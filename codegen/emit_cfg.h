@@ -17,4 +17,8 @@ using CfgFn = int64_t (*)(const int64_t* symbols, char* const* pointers, void* c
 Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa,
                                        bool with_listing = false);
 
+/// The same, out of `store` if that is not null and has it.
+Expected<KernelCode, std::string> emit_or_find(const cfg::Cfg& cfg, const std::string& name, Isa isa,
+                                               KernelStore* store);
+
 }  // namespace framejit::codegen

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -248,9 +250,35 @@ struct LibraryFunction {
 
 /// Position-independent bytes.
 struct KernelCode {
+  /// Eight of the bytes are an address of this process, by its number in a list that the code's source has.
+  struct Address {
+    uint32_t at, number;
+  };
   std::string name;
   std::vector<uint8_t> bytes;
   std::string listing;  // assembly text, only where asked for
+  std::vector<Address> addresses;
+
+  /// Puts in the addresses of this process. False if the code and the list do not fit.
+  bool place(std::span<const void* const> list) {
+    for (const Address& address : addresses) {
+      if (address.number >= list.size() || bytes.size() < sizeof(void*) || address.at > bytes.size() - sizeof(void*))
+        return false;
+      std::memcpy(bytes.data() + address.at, &list[address.number], sizeof(void*));
+    }
+    return true;
+  }
+};
+
+/// Keeps machine code from one process to the next, by a key that says all that the code depends on, except the
+/// processor and this build.
+class KernelStore {
+ public:
+  virtual ~KernelStore() = default;
+  /// Leaves `out` as it is if nothing is found.
+  virtual bool find(std::string_view key, KernelCode& out) = 0;
+  /// Code that cannot be kept is dropped.
+  virtual void add(std::string_view key, const KernelCode& code) = 0;
 };
 
 using KernelIndex = uint32_t;
