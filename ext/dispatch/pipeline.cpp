@@ -15,6 +15,7 @@
 #include "ext/frontends/frontends.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
+#include "ext/module/kernel_store.h"
 #include "ext/region/profitability.h"
 #include "ext/region/truth.h"
 #include "graph/support/clock.h"
@@ -179,6 +180,7 @@ CompileOptions compile_options(const CodeState& state, bool o1, bool is_compared
   options.losing = settings.stress.losing || module::config().profitable_by == Profitability::Off;
   options.compared = state.compares() && is_compared;
   options.constant_parameters = settings.constant_parameters;
+  options.cached = settings.cached;
   options.keep_layouts = settings.keep_layouts;
   options.order = settings.order;
   options.plan = settings.plan;
@@ -245,6 +247,7 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
     compilation.came_to_nothing(static_cast<int64_t>(captured.work), captured.array_work);
   note_breaks(state, out.breaks);
   note_callees(state, captured.reached);
+  if (const std::string complaint = module::take_store_complaint(); !complaint.empty()) warn_performance(complaint);
   return out;
 }
 

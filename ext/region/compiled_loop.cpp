@@ -85,30 +85,30 @@ int vector_width() {
 
 }  // namespace
 
-Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::compile_graph(const cfg::Cfg& graph,
-                                                                                              const std::string& name,
-                                                                                              bool listing) {
+Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::compile_graph(
+    const cfg::Cfg& graph, const std::string& name) const {
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
-  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, listing));
+  const codegen::Isa isa = module::target_cpu().isa;
+  FRAMEJIT_TRY(kernel,
+               listed_ ? codegen::emit(graph, name, isa, true) : codegen::emit_or_find(graph, name, isa, store_));
   const std::span<const uint8_t> piece(kernel.bytes);
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
   return std::pair(std::move(code), std::move(kernel.listing));
 }
 
 /// With vectors also for threads.
-Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, const std::string& name,
-                                                                  int vector_bytes, bool listing) {
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, int vector_bytes) const {
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
   std::vector<std::unique_ptr<cfg::ParallelLoop>> loops;
   cfg::optimize(graph, vector_bytes, vector_bytes > 0 && runtime::ParallelLoop::is_wanted() ? &loops : nullptr);
-  FRAMEJIT_TRY(compiled, compile_graph(graph, name, listing));
+  FRAMEJIT_TRY(compiled, compile_graph(graph, name_));
   Kernel out{std::move(compiled.first), std::move(compiled.second), {}, {}};
   for (std::unique_ptr<cfg::ParallelLoop>& loop : loops) {
     cfg::optimize(loop->body, vector_bytes);
-    FRAMEJIT_TRY(body, compile_graph(loop->body, name + ".rounds", listing));
+    FRAMEJIT_TRY(body, compile_graph(loop->body, name_ + ".rounds"));
     const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.first.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(
         *loop, [kernel](const int64_t* symbols, char* const* pointers, int64_t* values, const unsigned char* poll) {
@@ -140,11 +140,12 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   const bool widened = options.widened || program->has_long_vectors;
   if (!widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
   const int64_t start = now_ns();
-  FRAMEJIT_TRY(kernel, compile(graph, name, widened ? width : 0, options.listing));
-  loop->compile_ns_ = now_ns() - start;
-  loop->kernels_[0] = std::move(kernel);
   loop->name_ = name;
   loop->listed_ = options.listing;
+  loop->store_ = options.store;
+  FRAMEJIT_TRY(kernel, loop->compile(graph, widened ? width : 0));
+  loop->compile_ns_ = now_ns() - start;
+  loop->kernels_[0] = std::move(kernel);
   for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
   for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
   loop->taken_.assign(graph.exits.size(), 0);
@@ -159,7 +160,7 @@ void CompiledLoop::widen() {
   cfg::Cfg graph = std::move(*captured_);
   captured_.reset();
   const int64_t start = now_ns();
-  auto kernel = compile(graph, name_, vector_width(), listed_);
+  auto kernel = compile(graph, vector_width());
   module::stats.compile_ns += now_ns() - start;
   if (!kernel) return;
   for (const cfg::Exit& exit : graph.exits) most_values_ = std::max(most_values_, exit.values.size());

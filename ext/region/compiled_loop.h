@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/region.h"
+#include "codegen/kernel.h"
 #include "ext/guards/guard_program.h"
 #include "graph/support/expected.h"
 #include "runtime/exec_memory.h"
@@ -22,6 +23,7 @@ class CompiledLoop {
     bool listing = false;
     bool interpreted = false;  // runs go through the reference interpreter (stress)
     bool widened = false;      // several rounds at once from the first run on
+    codegen::KernelStore* store = nullptr;
   };
   /// The failure is a sentence.
   static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
@@ -74,11 +76,9 @@ class CompiledLoop {
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
-  static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes,
-                                               bool listing);
-  static Expected<std::pair<runtime::CodeBlock, std::string>, std::string> compile_graph(const cfg::Cfg& graph,
-                                                                                         const std::string& name,
-                                                                                         bool listing);
+  Expected<Kernel, std::string> compile(cfg::Cfg& graph, int vector_bytes) const;
+  Expected<std::pair<runtime::CodeBlock, std::string>, std::string> compile_graph(const cfg::Cfg& graph,
+                                                                                  const std::string& name) const;
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);
@@ -88,6 +88,7 @@ class CompiledLoop {
   std::vector<guards::GuardOperand> operands_;  // of LoopProgram::fetched
   std::string name_;
   bool listed_ = false;
+  codegen::KernelStore* store_ = nullptr;
   std::array<Kernel, 2> kernels_;  // the second one: of several rounds at once
   std::size_t use_ = 0;
   int64_t compile_ns_ = 0, run_ns_ = 0;
