@@ -702,7 +702,7 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   LoopState start;
   try {
     enter(*this, start);
-    if (recursion.is_recursion) enter_recursion(*this, start);
+    if (recursion.is_recursion && !recursion.is_whole) enter_recursion(*this, start);
   } catch (const NotCompiled& reason) {
     return stays(reason.why, 0);
   }

@@ -332,6 +332,21 @@ bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, c
   return false;
 }
 
+Expected<std::shared_ptr<Entry>, std::string> compile_function(CodeState& state, const FrameView& frame) {
+  using Failure = Unexpected<std::string>;
+  const uint32_t first = first_site(state);
+  if (first == 0) return Failure{"it has variables of other functions, or begins with a loop"};
+  CompileSite place;
+  const capture::CaptureRequest request = capture_request(state, place, first, frame, false);
+  try {
+    auto region = capture::capture_function(request);
+    if (!region) return Failure{region.error().detail};
+    return Entry::make(*region, compile_options(state, false, false), frame, frame.local_count);
+  } catch (const Interrupted&) {
+    return Failure{"a signal came"};
+  }
+}
+
 CompileResult compile_at(CodeState& state, CompileSite& place, uint32_t instr, const FrameView& frame, bool whole) {
   try {
     return compile_now(state, place, instr, frame, whole);

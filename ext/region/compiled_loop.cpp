@@ -138,7 +138,8 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   if (program->has_scratch && !scratch()) return Unexpected<std::string>("no memory for vectors");
   const int width = vector_width();
   const bool widened = options.widened || program->has_long_vectors;
-  if (!widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
+  if (!widened && !options.interpreted && !program->recursion && width > 0 && cfg::shape_of(graph).has_loop)
+    loop->captured_ = graph;
   const int64_t start = now_ns();
   loop->name_ = name;
   loop->listed_ = options.listing;
