@@ -110,6 +110,13 @@ def _with_arrays(function: Callable[..., Any], parameters: list[_Parameter]) -> 
 class CFunc:
     """The result of `cfunc`. Called from Python it is the marked function; C calls it at its address.
 
+    Parameters
+    ----------
+    function : callable
+        A function of Python.
+    signature : str
+        As for `cfunc`.
+
     Attributes
     ----------
     address : int
