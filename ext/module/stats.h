@@ -9,17 +9,18 @@
 namespace framejit::ext::module {
 
 // X(name): what each counts is in the documentation of framejit.stats().
-#define FRAMEJIT_STATS(X)                                                                             \
-  X(frames_marked)                                                                                    \
-  X(frames_captured)                                                                                  \
-  X(graph_breaks)                                                                                     \
-  X(guard_failures)                                                                                   \
-  X(recompiles)                                                                                       \
-  X(kernels_compiled)                                                                                 \
-  X(kernel_calls)                                                                                     \
-  X(library_calls)                                                                                    \
-  X(loops_widened) X(parallel_rounds) X(internal_errors) X(code_bytes) X(compile_ns) X(capture_steps) \
-      X(disk_cache_hits) X(disk_cache_misses)
+#define FRAMEJIT_STATS(X) \
+  X(frames_marked)        \
+  X(frames_captured)      \
+  X(graph_breaks)         \
+  X(guard_failures)       \
+  X(recompiles)           \
+  X(kernels_compiled)     \
+  X(kernel_calls)         \
+  X(library_calls)        \
+  X(loops_widened)        \
+  X(parallel_rounds)      \
+  X(internal_errors) X(code_bytes) X(compile_ns) X(capture_steps) X(disk_cache_hits) X(disk_cache_misses)
 
 struct Stats {
 #define FRAMEJIT_STAT_FIELD(name) int64_t name = 0;
