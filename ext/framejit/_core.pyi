@@ -558,6 +558,7 @@ class Tensor:
     def xdivy(self, *args: Any, **kwargs: Any) -> Any: ...
     def zero_(self) -> Any: ...
 
+@final
 class CFunction:
     def __new__(
         cls, function: Function, result: str, parameters: tuple[tuple[str, bool, int, int], ...], /
