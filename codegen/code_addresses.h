@@ -1,4 +1,4 @@
-// Addresses that machine code loads: they stand behind the code, so that another process can put in its own.
+// Addresses that machine code loads: a table after the code has them, so another process can put in its own.
 #pragma once
 
 #include <asmjit/x86.h>
@@ -20,7 +20,7 @@ class CodeAddresses {
     load(to, reinterpret_cast<const void*>(function));
   }
 
-  /// Behind the function, at the end.
+  /// After the function, at the end.
   void emit_table() {
     if (!known.empty()) cc_.align(asmjit::AlignMode::kData, sizeof(void*));
     for (const auto& [address, label] : known) {

@@ -3,7 +3,6 @@
 
 #include <asmjit/x86.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -143,14 +142,6 @@ class CfgEmitter : CfgNodes {
   std::vector<Id> computed_;  // at the exit that is being made
 };
 
-/// By number: what KernelCode::Address means.
-std::vector<const void*> addresses_of(const Cfg& cfg) {
-  std::vector<const void*> list;
-  key_of(cfg, list);
-  list.push_back(function_for_lanes());
-  return list;
-}
-
 }  // namespace
 
 Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing) {
@@ -175,30 +166,26 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   out.bytes.resize(code.codeSize());
   code.copyFlattenedData(out.bytes.data(), out.bytes.size());
   if (with_listing) out.listing.assign(logger.data(), logger.dataSize());
-  if (!emitter.tabled().empty()) {
-    const std::vector<const void*> list = addresses_of(cfg);
-    for (const auto& [address, label] : emitter.tabled()) {
-      const auto number = std::find(list.begin(), list.end(), address) - list.begin();
-      out.addresses.push_back({static_cast<uint32_t>(code.labelOffset(label)), static_cast<uint32_t>(number)});
-    }
-  }
+  for (const auto& [address, label] : emitter.tabled())
+    out.addresses.push_back({static_cast<uint32_t>(code.labelOffset(label)), 0});
   return out;
 }
 
-Expected<KernelCode, std::string> emit_or_find(const cfg::Cfg& cfg, const std::string& name, Isa isa,
-                                               KernelStore* store) {
-  if (!store) return emit(cfg, name, isa);
-  std::vector<const void*> addresses;
-  const std::string key = (isa == Isa::Avx512 ? "cfg avx512 " : "cfg avx2 ") + key_of(cfg, addresses);
-  addresses.push_back(function_for_lanes());
+StoredCode::StoredCode(KernelStore* store, const cfg::Cfg& graph, Isa isa, const std::string& how) : store_(store) {
+  if (!store) return;
+  key_ = (isa == Isa::Avx512 ? "cfg avx512 " : "cfg avx2 ") + how + ' ' + key_of(graph, addresses_);
+  addresses_.push_back(function_for_lanes());
+}
+
+bool StoredCode::find(KernelCode& out) const {
   KernelCode code;
-  if (store->find(key, code) && code.place(addresses)) {
-    code.name = name;
-    return code;
-  }
-  FRAMEJIT_TRY(emitted, emit(cfg, name, isa));
-  store->add(key, emitted);
-  return emitted;
+  if (!store_ || !store_->find(key_, code) || !code.place(addresses_)) return false;
+  out = std::move(code);
+  return true;
+}
+
+void StoredCode::add(KernelCode code) const {
+  if (store_ && code.number(addresses_)) store_->add(key_, code);
 }
 
 }  // namespace framejit::codegen

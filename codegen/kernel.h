@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -250,7 +251,8 @@ struct LibraryFunction {
 
 /// Position-independent bytes.
 struct KernelCode {
-  /// Eight of the bytes are an address of this process, by its number in a list that the code's source has.
+  /// Eight of the bytes are an address of this process. In a store it is a number: a place in a list that the graph
+  /// gives, which the code was made from.
   struct Address {
     uint32_t at, number;
   };
@@ -259,6 +261,17 @@ struct KernelCode {
   std::string listing;  // assembly text, only where asked for
   std::vector<Address> addresses;
 
+  /// Sets the numbers. False if the list does not have all addresses.
+  bool number(std::span<const void* const> list) {
+    for (Address& address : addresses) {
+      const void* held;
+      std::memcpy(&held, bytes.data() + address.at, sizeof held);
+      const auto found = std::find(list.begin(), list.end(), held);
+      if (found == list.end()) return false;
+      address.number = static_cast<uint32_t>(found - list.begin());
+    }
+    return true;
+  }
   /// Puts in the addresses of this process. False if the code and the list do not fit.
   bool place(std::span<const void* const> list) {
     for (const Address& address : addresses) {

@@ -26,13 +26,13 @@ namespace {
 constexpr std::string_view kMagic = "framejit machine code 1\n";
 constexpr std::string_view kFolder = "framejit-", kFile = ".kernel", kTemporary = ".new-";
 constexpr int64_t kMostBytes = 64 << 20;  // of a file
-constexpr time_t kStale = 3600;           // seconds: a temporary file that old has been left behind
+constexpr time_t kStale = 3600;           // seconds: an older temporary file is of a process that has ended
 constexpr time_t kRecent = 24 * 3600;     // what was used so many seconds ago need not be marked as used
 constexpr unsigned kWritesBetweenLooks = 64;
 
 /// Sizes of the parts, which follow in this order.
 struct Header {
-  uint32_t checksum;  // of all bytes behind it
+  uint32_t checksum;  // of all bytes that follow
   uint32_t identity, key, name, addresses, code;
 };
 
@@ -126,7 +126,7 @@ std::string DiskCache::write(std::string_view identity, std::string_view key, co
     out.append(reinterpret_cast<const char*>(&address), sizeof address);
   const std::size_t first = out.size();
   out.append(reinterpret_cast<const char*>(code.bytes.data()), code.bytes.size());
-  // The addresses of this process are nobody's business.
+  // Addresses would tell other processes where this one keeps things.
   for (const KernelCode::Address& address : code.addresses)
     std::memset(out.data() + first + address.at, 0, sizeof(void*));
   seal(out);

@@ -189,7 +189,7 @@ class CFunction {
     return result && take(result.get(), registers);
   }
 
-  /// The cached array of a parameter, if nobody else has it, over other memory.
+  /// The cached array of a parameter, if nothing else refers to it, over other memory.
   PyObject* moved(std::size_t k, const ArgumentRegisters& registers) {
     const Parameter& p = parameters_[k];
     Ref<>& kept = arrays_[k];

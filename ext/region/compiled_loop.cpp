@@ -85,16 +85,35 @@ int vector_width() {
 
 }  // namespace
 
-Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::compile_graph(
-    const cfg::Cfg& graph, const std::string& name) const {
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile_graph(cfg::Cfg& graph, const std::string& name,
+                                                                        std::optional<int> vector_bytes) const {
+  const codegen::Isa isa = module::target_cpu().isa;
+  const codegen::StoredCode stored(store_, graph, isa, vector_bytes ? std::to_string(*vector_bytes) : "optimized");
+  codegen::KernelCode code;
+  const bool is_found = stored.find(code);
+  if (!is_found) {
+    FRAMEJIT_TRY(emitted, emit(graph, name, vector_bytes));
+    code = std::move(emitted);
+    stored.add(code);
+  }
+#ifndef NDEBUG
+  if (is_found) {
+    cfg::Cfg copy = graph;
+    FRAMEJIT_TRY(emitted, emit(copy, name, vector_bytes));
+    FRAMEJIT_CHECK(emitted.bytes == code.bytes, "stored code is not that of\n" + cfg::print(copy));
+  }
+#endif
+  const std::span<const uint8_t> piece(code.bytes);
+  FRAMEJIT_TRY(block, runtime::CodeBlock::seal({&piece, 1}));
+  return Kernel{std::move(block), std::move(code.listing), {}, {}, is_found ? vector_bytes : std::nullopt};
+}
+
+Expected<codegen::KernelCode, std::string> CompiledLoop::emit(cfg::Cfg& graph, const std::string& name,
+                                                              std::optional<int> vector_bytes) const {
+  if (vector_bytes) cfg::optimize(graph, *vector_bytes);
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
-  const codegen::Isa isa = module::target_cpu().isa;
-  FRAMEJIT_TRY(kernel,
-               listed_ ? codegen::emit(graph, name, isa, true) : codegen::emit_or_find(graph, name, isa, store_));
-  const std::span<const uint8_t> piece(kernel.bytes);
-  FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
-  return std::pair(std::move(code), std::move(kernel.listing));
+  return codegen::emit(graph, name, module::target_cpu().isa, listed_);
 }
 
 /// With vectors also for threads.
@@ -102,22 +121,29 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& grap
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
+  if (vector_bytes == 0 || !runtime::ParallelLoop::is_wanted()) return compile_graph(graph, name_, vector_bytes);
   std::vector<std::unique_ptr<cfg::ParallelLoop>> loops;
-  cfg::optimize(graph, vector_bytes, vector_bytes > 0 && runtime::ParallelLoop::is_wanted() ? &loops : nullptr);
-  FRAMEJIT_TRY(compiled, compile_graph(graph, name_));
-  Kernel out{std::move(compiled.first), std::move(compiled.second), {}, {}};
+  cfg::optimize(graph, vector_bytes, &loops);
+  FRAMEJIT_TRY(out, compile_graph(graph, name_, std::nullopt));
   for (std::unique_ptr<cfg::ParallelLoop>& loop : loops) {
-    cfg::optimize(loop->body, vector_bytes);
-    FRAMEJIT_TRY(body, compile_graph(loop->body, name_ + ".rounds"));
-    const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.first.entry(0)));
+    FRAMEJIT_TRY(body, compile_graph(loop->body, name_ + ".rounds", vector_bytes));
+    const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.code.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(
         *loop, [kernel](const int64_t* symbols, char* const* pointers, int64_t* values, const unsigned char* poll) {
           return kernel(symbols, pointers, nullptr, values, poll);
         });
-    out.listing += body.second;
-    out.parallel.push_back({std::move(loop), std::move(body.first), std::move(runner)});
+    out.listing += body.listing;
+    out.parallel.push_back({std::move(loop), std::move(body.code), std::move(runner)});
   }
   return out;
+}
+
+std::string CompiledLoop::graph_text() const {
+  const std::optional<int> saved = kernels_[use_].saved_passes;
+  if (!saved) return cfg::print(program_->cfg);
+  cfg::Cfg copy = program_->cfg;
+  cfg::optimize(copy, *saved);
+  return cfg::print(copy);
 }
 
 std::size_t CompiledLoop::code_bytes() const {
@@ -143,7 +169,7 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   const int64_t start = now_ns();
   loop->name_ = name;
   loop->listed_ = options.listing;
-  loop->store_ = options.store;
+  if (!options.listing && !options.interpreted) loop->store_ = options.store;
   FRAMEJIT_TRY(kernel, loop->compile(graph, widened ? width : 0));
   loop->compile_ns_ = now_ns() - start;
   loop->kernels_[0] = std::move(kernel);

@@ -41,6 +41,7 @@ class CompiledLoop {
     const bool nearly_always = left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
     return nearly_always || (4 * left_early_ > runs() && worthwhile_ * 8 < measured_);
   }
+  std::string graph_text() const;
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
   /// Rounds that were shared out among threads.
@@ -73,12 +74,16 @@ class CompiledLoop {
     std::string listing;
     std::vector<ParallelPart> parallel;
     std::vector<int64_t> ns;  // of its runs, while they take turns
+    std::optional<int> saved_passes;  // the graph is as it was captured, since the code was found: for vectors of so many bytes
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
   Expected<Kernel, std::string> compile(cfg::Cfg& graph, int vector_bytes) const;
-  Expected<std::pair<runtime::CodeBlock, std::string>, std::string> compile_graph(const cfg::Cfg& graph,
-                                                                                  const std::string& name) const;
+  /// Code from the store, if it has it, else by the passes and code generation. No `vector_bytes`: the passes have run.
+  Expected<Kernel, std::string> compile_graph(cfg::Cfg& graph, const std::string& name,
+                                              std::optional<int> vector_bytes) const;
+  Expected<codegen::KernelCode, std::string> emit(cfg::Cfg& graph, const std::string& name,
+                                                  std::optional<int> vector_bytes) const;
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);

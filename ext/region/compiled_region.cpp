@@ -129,7 +129,7 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
 }
 
 std::string Entry::graph_text() const {
-  return graph::print(*region_->graph) + (region_->loop ? cfg::print(region_->loop->cfg) : std::string());
+  return graph::print(*region_->graph) + (loop_ ? loop_->graph_text() : std::string());
 }
 
 std::string Entry::link(const LiveSlots& live, int local_count) {
