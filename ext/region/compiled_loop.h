@@ -74,7 +74,8 @@ class CompiledLoop {
     std::string listing;
     std::vector<ParallelPart> parallel;
     std::vector<int64_t> ns;  // of its runs, while they take turns
-    std::optional<int> saved_passes;  // the graph is as it was captured, since the code was found: for vectors of so many bytes
+    std::optional<int>
+        saved_passes;  // the graph is as it was captured, since the code was found: for vectors of so many bytes
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least

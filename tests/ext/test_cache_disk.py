@@ -122,6 +122,49 @@ def test_no_address_of_a_process_is_kept(filled, tmp_path):
     assert {f.name: f.read_bytes() for f in files_of(again)} == {f.name: f.read_bytes() for f in files_of(filled)}
 
 
+# Random loops, also for several rounds at once and for threads. Nothing in it may depend on time.
+LOOPS = """
+import contextlib, io, sys, warnings
+sys.path.insert(0, sys.argv[1])
+import framejit as fj
+from framejit import _core
+from loop_maker import LoopMaker, arguments
+
+fj.config.capture_time_limit = 0
+_core.set_widen_after(0)
+_core.set_parallel_eager(True)
+warnings.simplefilter("ignore")
+for seed in range(100):
+    fj.config.profitability = "off" if seed % 2 else "estimate"
+    world = {"__name__": "program"}
+    exec(compile(LoopMaker(seed).program(), f"<loops {seed}>", "exec", dont_inherit=True), world)
+    main = fj.jit(world["main"], capture_mode="bytecode")
+    for call in range(4):
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            main(*arguments(seed, call))
+stats = fj.stats()
+assert stats["internal_errors"] == 0 and stats["loops_widened"] > 0, stats
+print(stats["disk_cache_misses"])
+"""
+
+
+def test_no_address_is_in_the_code_of_random_loops(tmp_path):
+    """What holds an address of its process has another name there, or other bytes."""
+    folders = [tmp_path / "first", tmp_path / "second", tmp_path / "first"]
+    misses = []
+    for folder in folders:
+        done = subprocess.run(
+            [sys.executable, "-c", LOOPS, str(Path(__file__).parent.parent / "capture")],
+            capture_output=True, text=True, env=os.environ | {"FRAMEJIT_CACHE_DIR": str(folder)}, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        misses.append(int(done.stdout))
+    contents = [{f.name: f.read_bytes() for f in files_of(folder)} for folder in folders]
+    assert contents[0] == contents[1]
+    assert misses[0] == misses[1] == len(contents[0]) > 100
+    assert misses[2] == 0
+
+
 def test_off_by_default():
     found = run(None)
     assert (found["hits"], found["misses"]) == (0, 0)
