@@ -11,6 +11,7 @@
 #define XBYAK_NO_OP_NAMES
 #include <xbyak/xbyak.h>
 
+#include "codegen/assemble.h"
 #include "codegen/matmul.h"
 #include "graph/support/check.h"
 
@@ -128,16 +129,7 @@ Expected<KernelCode, std::string> emit_amx_matmul(NarrowProduct kind, const Cpu&
   FRAMEJIT_CHECK(kind != NarrowProduct::Int16, "AMX has no pairs of int16");
   const bool bf16 = kind == NarrowProduct::BFloat16;
   if (!(bf16 ? cpu.amx_bf16 : cpu.amx_int8)) return Unexpected{std::string(bf16 ? "no AMX-BF16" : "no AMX-INT8")};
-  std::vector<uint8_t> buffer(kMaxCode);
-  KernelCode out;
-  out.name = bf16 ? "matmul_tiles_bf16" : "matmul_tiles_u8_s8";
-  try {
-    const TileGenerator generator(buffer.data(), kind);
-    out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
-  } catch (const Xbyak::Error& error) {
-    FRAMEJIT_CHECK(false, error.what());
-  }
-  return out;
+  return assemble<TileGenerator>(bf16 ? "matmul_tiles_bf16" : "matmul_tiles_u8_s8", kMaxCode, kind);
 }
 
 }  // namespace framejit::codegen

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/assemble.h"
 #include "codegen/masked_assembler.h"
 #include "codegen/math_tables.inc"
 #include "graph/support/check.h"
@@ -256,15 +257,7 @@ class SoftmaxGenerator : public detail::MaskedAssembler {
 
 Expected<KernelCode, std::string> emit_softmax(Isa isa, bool with_listing) {
   if (isa == Isa::None) return Unexpected{std::string("no vector instruction set")};
-  std::vector<uint8_t> buffer(kMaxCode);
-  KernelCode out;
-  out.name = "softmax_rows";
-  try {
-    const SoftmaxGenerator generator(buffer.data(), isa == Isa::Avx512);
-    out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
-  } catch (const Xbyak::Error& error) {
-    FRAMEJIT_CHECK(false, error.what());
-  }
+  KernelCode out = assemble<SoftmaxGenerator>("softmax_rows", kMaxCode, isa == Isa::Avx512);
   if (with_listing) out.listing = "; " + out.name + ": " + std::to_string(out.bytes.size()) + " bytes\n";
   return out;
 }

@@ -38,7 +38,9 @@ class CfgEmitter : CfgNodes {
  public:
   CfgEmitter(const Cfg& cfg, asmjit::x86::Compiler& cc, Isa isa) : CfgNodes(cfg, cc, isa), isa_(isa) {}
 
-  static void emit_functions(const Cfg& cfg, asmjit::x86::Compiler& cc, Isa isa, const cfg::SelfCalls* self) {
+  /// Gives the addresses that stand in tables, each with the label of its place.
+  static std::vector<std::pair<const void*, Label>> emit_functions(const Cfg& cfg, asmjit::x86::Compiler& cc, Isa isa,
+                                                                   const cfg::SelfCalls* self) {
     CfgEmitter kernel(cfg, cc, isa);
     if (self) {
       asmjit::FuncSignatureBuilder signature;
@@ -47,10 +49,13 @@ class CfgEmitter : CfgNodes {
       kernel.itself_.function = cc.newFunc(signature);
     }
     kernel.emit_function();
-    if (!self) return;
+    std::vector<std::pair<const void*, Label>> tabled = kernel.addresses_.known;
+    if (!self) return tabled;
     CfgEmitter called(cfg, cc, isa);
     called.itself_ = kernel.itself_;
     called.emit_called();
+    tabled.insert(tabled.end(), called.addresses_.known.begin(), called.addresses_.known.end());
+    return tabled;
   }
 
  private:
@@ -61,6 +66,7 @@ class CfgEmitter : CfgNodes {
     for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) function_->setArg(i++, *gp);
     emit_blocks();
     cc_.endFunc();
+    addresses_.emit_table();
   }
 
   /// The function that calls of the graph by itself call.
@@ -102,6 +108,7 @@ class CfgEmitter : CfgNodes {
     cc_.invoke(&call, target, asmjit::FuncSignatureT<void, void*>());
     call->setArg(0, f.run);
     cc_.endFunc();
+    addresses_.emit_table();
   }
 
   void begin(asmjit::FuncNode* function) {
@@ -227,7 +234,7 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
   asmjit::x86::Compiler cc(&code);
-  CfgEmitter::emit_functions(cfg, cc, isa, self);
+  const auto tabled = CfgEmitter::emit_functions(cfg, cc, isa, self);
   cc.finalize();
   code.flatten();
   code.resolveUnresolvedLinks();
@@ -238,7 +245,26 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   out.bytes.resize(code.codeSize());
   code.copyFlattenedData(out.bytes.data(), out.bytes.size());
   if (with_listing) out.listing.assign(logger.data(), logger.dataSize());
+  for (const auto& [address, label] : tabled)
+    out.addresses.push_back({static_cast<uint32_t>(code.labelOffset(label)), 0});
   return out;
+}
+
+StoredCode::StoredCode(KernelStore* store, const cfg::Cfg& graph, Isa isa, const std::string& how) : store_(store) {
+  if (!store) return;
+  key_ = (isa == Isa::Avx512 ? "cfg avx512 " : "cfg avx2 ") + how + ' ' + key_of(graph, addresses_);
+  addresses_.push_back(function_for_lanes());
+}
+
+bool StoredCode::find(KernelCode& out) const {
+  KernelCode code;
+  if (!store_ || !store_->find(key_, code) || !code.place(addresses_)) return false;
+  out = std::move(code);
+  return true;
+}
+
+void StoredCode::add(KernelCode code) const {
+  if (store_ && code.number(addresses_)) store_->add(key_, code);
 }
 
 }  // namespace framejit::codegen

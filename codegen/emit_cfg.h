@@ -20,4 +20,18 @@ using CfgFn = int64_t (*)(const int64_t* symbols, char* const* pointers, void* c
 Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing = false,
                                        const cfg::SelfCalls* self = nullptr);
 
+/// The code for a graph in a store, which may be null. `how` says what else it depends on, such as passes over the
+/// graph that come first.
+class StoredCode {
+ public:
+  StoredCode(KernelStore* store, const cfg::Cfg& graph, Isa isa, const std::string& how);
+  bool find(KernelCode& out) const;
+  void add(KernelCode code) const;
+
+ private:
+  KernelStore* store_;
+  std::string key_;
+  std::vector<const void*> addresses_;
+};
+
 }  // namespace framejit::codegen

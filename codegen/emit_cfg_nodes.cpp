@@ -431,7 +431,7 @@ asmjit::InvokeNode* CfgNodes::call(const Node& n) {
     if (f.operand == Type::I64) integers[i] = gp(n.args[i]);
     else floats[i] = xmm(n.args[i]);
   const Gp target = cc_.newIntPtr();
-  cc_.mov(target, reinterpret_cast<uint64_t>(f.address));
+  addresses_.load(target, f.address);
   asmjit::InvokeNode* call = nullptr;
   cc_.invoke(&call, target, signature);
   for (int i = 0; i < f.operands; ++i)
@@ -484,7 +484,7 @@ void CfgNodes::emit_select(Id id) {
   const Type compared = compares ? cfg_.at(c.args[0]).type : Type::I64;
   if (n.type == Type::I64 && (compared == Type::I64 || c.op == Op::Lt || c.op == Op::Le)) {
     const Gp made = cc_.newInt64(), yes = gp(n.args[1]);
-    if (cfg_.is_const(n.args[2])) set(made, cfg_.at(n.args[2]).imm);
+    if (cfg_.is_const(n.args[2])) set(made, cfg_.at(n.args[2]));
     else cc_.mov(made, gp(n.args[2]));
     Cond when = Cond::kNZ;
     if (!compares) cc_.test(gp(n.args[0]), gp(n.args[0]));

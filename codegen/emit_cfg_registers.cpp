@@ -16,13 +16,14 @@ using cfg::Node;
 using cfg::Type;
 
 bool CfgRegisters::is_small(Id id) const {
-  return cfg_.is_const(id) && cfg_.at(id).type == Type::I64 && cfg_.at(id).imm == static_cast<int32_t>(cfg_.at(id).imm);
+  const Node& n = cfg_.at(id);
+  return cfg_.is_const(id) && n.type == Type::I64 && !n.is_address && n.imm == static_cast<int32_t>(n.imm);
 }
 
 Gp CfgRegisters::gp(Id id) {
   if (cfg_.is_const(id)) {
     const Gp constant = cc_.newInt64();
-    set(constant, cfg_.at(id).imm);
+    set(constant, cfg_.at(id));
     return constant;
   }
   const Id home = registers_.home[id];
@@ -70,12 +71,17 @@ void CfgRegisters::set(const Gp& to, int64_t value) {
   else cc_.mov(to, value);
 }
 
+void CfgRegisters::set(const Gp& to, const Node& constant) {
+  if (constant.is_address) addresses_.load(to, reinterpret_cast<const void*>(constant.imm));
+  else set(to, constant.imm);
+}
+
 void CfgRegisters::move(Id to, Id from) {
   const Node& n = cfg_.at(from);
   if (n.lanes > 1) {
     vectors_.move(to, from);
   } else if (n.type == Type::I64) {
-    if (cfg_.is_const(from)) set(gp(to), n.imm);
+    if (cfg_.is_const(from)) set(gp(to), n);
     else cc_.mov(gp(to), gp(from));
   } else if (cfg_.is_const(from)) {
     load_constant(xmm(to), n);

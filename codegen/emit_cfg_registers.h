@@ -29,7 +29,8 @@ class CfgRegisters : protected CfgNumbers {
         registers_(cfg::assign_registers(cfg, shape_)),
         gps_(cfg.nodes.size()),
         xmms_(cfg.nodes.size()),
-        vectors_(cfg, registers_, cc, isa, *this) {}
+        vectors_(cfg, registers_, cc, isa, *this),
+        addresses_(cc) {}
 
   bool is_small(Id id) const;
   Gp gp(Id id) override;
@@ -39,6 +40,7 @@ class CfgRegisters : protected CfgNumbers {
   Mem constant(const Node& n);
   void load_constant(const Xmm& to, const Node& n);
   void set(const Gp& to, int64_t value);
+  void set(const Gp& to, const Node& constant);
   void move(Id to, Id from);
   /// Which values move into which registers along an edge.
   std::vector<std::pair<Id, Id>> moves(const cfg::Edge& e) const;
@@ -47,6 +49,7 @@ class CfgRegisters : protected CfgNumbers {
   /// The result's register holds the operand.
   void start(Id result, Id operand);
   Mem address(const Node& n) override;
+  CodeAddresses& addresses() override { return addresses_; }
 
   const cfg::Cfg& cfg_;
   asmjit::x86::Compiler& cc_;
@@ -55,6 +58,7 @@ class CfgRegisters : protected CfgNumbers {
   std::vector<Gp> gps_;
   std::vector<Xmm> xmms_;
   CfgVectors vectors_;
+  CodeAddresses addresses_;
 };
 
 }  // namespace framejit::codegen

@@ -323,6 +323,8 @@ void call_in_lanes(double (*function)(double, double), const double* x, double e
 
 }  // namespace
 
+const void* function_for_lanes() { return reinterpret_cast<const void*>(&call_in_lanes); }
+
 CfgVectors::Mem CfgVectors::on_stack(int which, const Node& n) {
   constexpr int kBytes = 64;
   if (!has_lanes_) {
@@ -340,11 +342,13 @@ void CfgVectors::emit_call(Id id) {
   cc_.emit(I::kIdVmovups, numbers, vec(n.args[1]));
   const Gp first = cc_.newInt64(), in = cc_.newIntPtr(), out = cc_.newIntPtr(), count = cc_.newInt64(),
            target = cc_.newIntPtr();
-  cc_.mov(first, cfg_.at(cfg_.at(n.args[0]).args[0]).imm);
+  const Node& given = cfg_.at(cfg_.at(n.args[0]).args[0]);
+  if (given.is_address) numbers_.addresses().load(first, reinterpret_cast<const void*>(given.imm));
+  else cc_.mov(first, given.imm);
   cc_.lea(in, numbers);
   cc_.lea(out, results);
   cc_.mov(count, static_cast<int64_t>(n.lanes));
-  cc_.mov(target, reinterpret_cast<uint64_t>(n.function->in_lanes));
+  numbers_.addresses().load(target, n.function->in_lanes);
   asmjit::InvokeNode* call = nullptr;
   cc_.invoke(&call, target, asmjit::FuncSignatureT<void, int64_t, void*, void*, int64_t>(asmjit::CallConvId::kCDecl));
   call->setArg(0, first);
@@ -384,11 +388,11 @@ void CfgVectors::emit_power(Id id) {
   const Gp function = cc_.newIntPtr(), xs = cc_.newIntPtr(), results = cc_.newIntPtr(), target = cc_.newIntPtr();
   const Xmm second = cc_.newXmmSd();
   cc_.or_(done, -(1 << n.lanes));
-  cc_.mov(function, reinterpret_cast<uint64_t>(n.function->address));
+  numbers_.addresses().load(function, n.function->address);
   cc_.lea(xs, of_x);
   cc_.lea(results, of_result);
   cc_.vmovsd(second, literal({std::bit_cast<uint64_t>(exponent)}, 8));
-  cc_.mov(target, reinterpret_cast<uint64_t>(&call_in_lanes));
+  numbers_.addresses().load(target, function_for_lanes());
   asmjit::InvokeNode* call = nullptr;
   cc_.invoke(&call, target,
              asmjit::FuncSignatureT<void, void*, void*, double, void*, int64_t>(asmjit::CallConvId::kCDecl));

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "codegen/code_addresses.h"
 #include "codegen/cpu.h"
 #include "graph/cfg/cfg.h"
 #include "graph/cfg/registers.h"
@@ -19,7 +20,11 @@ class CfgNumbers {
   virtual asmjit::x86::Gp gp(cfg::Id id) = 0;
   virtual asmjit::x86::Xmm xmm(cfg::Id id) = 0;
   virtual asmjit::x86::Mem address(const cfg::Node& n) = 0;
+  virtual CodeAddresses& addresses() = 0;
 };
+
+/// What the code calls, next to the functions of the graph.
+const void* function_for_lanes();
 
 class CfgVectors {
  public:

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -248,9 +250,47 @@ struct LibraryFunction {
 
 /// Position-independent bytes.
 struct KernelCode {
+  /// Eight of the bytes are an address of this process. In a store it is a number: a place in a list that the graph
+  /// gives, which the code was made from.
+  struct Address {
+    uint32_t at, number;
+  };
   std::string name;
   std::vector<uint8_t> bytes;
   std::string listing;  // assembly text, only where asked for
+  std::vector<Address> addresses;
+
+  /// Sets the numbers. False if the list does not have all addresses.
+  bool number(std::span<const void* const> list) {
+    for (Address& address : addresses) {
+      const void* held;
+      std::memcpy(&held, bytes.data() + address.at, sizeof held);
+      const auto found = std::find(list.begin(), list.end(), held);
+      if (found == list.end()) return false;
+      address.number = static_cast<uint32_t>(found - list.begin());
+    }
+    return true;
+  }
+  /// Puts in the addresses of this process. False if the code and the list do not fit.
+  bool place(std::span<const void* const> list) {
+    for (const Address& address : addresses) {
+      if (address.number >= list.size() || bytes.size() < sizeof(void*) || address.at > bytes.size() - sizeof(void*))
+        return false;
+      std::memcpy(bytes.data() + address.at, &list[address.number], sizeof(void*));
+    }
+    return true;
+  }
+};
+
+/// Keeps machine code from one process to the next, by a key that says all that the code depends on, except the
+/// processor and this build.
+class KernelStore {
+ public:
+  virtual ~KernelStore() = default;
+  /// Leaves `out` as it is if nothing is found.
+  virtual bool find(std::string_view key, KernelCode& out) = 0;
+  /// Code that cannot be kept is dropped.
+  virtual void add(std::string_view key, const KernelCode& code) = 0;
 };
 
 using KernelIndex = uint32_t;

@@ -34,6 +34,7 @@ struct LowerOptions {
   std::vector<bool> constant_params;  // by number: what lies there never changes; empty: none
   bool narrow_products = false;       // float32 products may be of factors rounded to bfloat16
   bool listing = false;
+  KernelStore* store = nullptr;  // of machine code, between processes; null: none
   /// A program that writes params and may set flags: per_call_flags (kernel.h), or it fails. Else it saves what it
   /// overwrites.
   bool attribute = false;

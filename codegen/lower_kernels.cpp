@@ -16,19 +16,21 @@ namespace {
 /// it.
 class KernelCache {
  public:
-  bool find(const std::string& key, KernelCode& out) {
+  /// `store`: where the code has been put or found.
+  bool find(const std::string& key, KernelCode& out, const KernelStore*& store) {
     std::lock_guard lock(mutex_);
     const auto it = entries_.find(key);
     if (it == entries_.end()) return false;
     recent_.splice(recent_.begin(), recent_, it->second);
     out = it->second->code;
+    store = it->second->store;
     return true;
   }
 
-  void add(const std::string& key, const KernelCode& code) {
+  void add(const std::string& key, const KernelCode& code, const KernelStore* store) {
     std::lock_guard lock(mutex_);
-    if (entries_.contains(key)) return;
-    recent_.push_front({key, code});
+    if (const auto it = entries_.find(key); it != entries_.end()) return void(it->second->store = store);
+    recent_.push_front({key, code, store});
     entries_[key] = recent_.begin();
     if (entries_.size() <= kLimit) return;
     entries_.erase(recent_.back().key);
@@ -40,6 +42,7 @@ class KernelCache {
   struct Entry {
     std::string key;
     KernelCode code;
+    const KernelStore* store;
   };
   std::mutex mutex_;
   std::list<Entry> recent_;
@@ -61,11 +64,21 @@ KernelIndex KernelPool::add(std::string key,
   if (const auto it = known_.find(key); it != known_.end()) return it->second;
   KernelCode code;
   poll_interrupt();
-  if (!cache().find(key, code)) {
-    Expected<KernelCode, std::string> emitted = emit_code(what, options_);
-    if (!emitted) fail(std::move(emitted.error()));
-    code = std::move(*emitted);
-    cache().add(key, code);
+  KernelStore* const store = options_.listing ? nullptr : options_.store;
+  const KernelStore* stored = nullptr;
+  if (!cache().find(key, code, stored)) {
+    if (store && store->find(key, code)) {
+      stored = store;
+    } else {
+      Expected<KernelCode, std::string> emitted = emit_code(what, options_);
+      if (!emitted) fail(std::move(emitted.error()));
+      code = std::move(*emitted);
+    }
+    cache().add(key, code, stored);
+  }
+  if (store && stored != store) {
+    store->add(key, code);
+    cache().add(key, code, store);
   }
   program_.kernels.push_back(std::move(code));
   return known_[key] = static_cast<KernelIndex>(program_.kernels.size() - 1);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/assemble.h"
 #include "codegen/matmul_generator.h"
 #include "graph/support/check.h"
 
@@ -306,18 +307,9 @@ void MatMulGenerator::wide_step(const Shape& s) {
 
 namespace {
 
-KernelCode assemble(std::string name, const MatMulCore& core, bool integers, std::optional<NarrowProduct> narrow) {
-  // Written into memory of our own, which is never executable; the code is position independent.
-  std::vector<uint8_t> buffer(detail::MatMulGenerator::kMaxCode);
-  KernelCode out;
-  out.name = std::move(name);
-  try {
-    const detail::MatMulGenerator generator(buffer.data(), core, integers, narrow);
-    out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
-  } catch (const Xbyak::Error& error) {
-    FRAMEJIT_CHECK(false, error.what());
-  }
-  return out;
+KernelCode assemble_product(std::string name, const MatMulCore& core, bool integers,
+                            std::optional<NarrowProduct> narrow) {
+  return assemble<detail::MatMulGenerator>(std::move(name), detail::MatMulGenerator::kMaxCode, core, integers, narrow);
 }
 
 }  // namespace
@@ -326,7 +318,7 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
   if (isa == Isa::None) return Unexpected{std::string("no vector instruction set")};
   if (!has_matmul(dtype)) return Unexpected{"matrix product of " + std::string(graph::name_of(dtype))};
   const MatMulCore core(dtype, isa == Isa::Avx512);
-  KernelCode out = assemble("matmul_" + std::string(graph::name_of(dtype)), core, graph::is_int(dtype), {});
+  KernelCode out = assemble_product("matmul_" + std::string(graph::name_of(dtype)), core, graph::is_int(dtype), {});
   if (with_listing)
     out.listing = "; " + out.name + ": " + std::to_string(core.most_rows(2)) + " rows x 2 " +
                   (isa == Isa::Avx512 ? "zmm, " : "ymm, ") + std::to_string(out.bytes.size()) + " bytes\n";
@@ -336,10 +328,10 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu) {
   const bool bf16 = kind == NarrowProduct::BFloat16;
   if (!(bf16 ? cpu.avx512_bf16 : cpu.vnni)) return Unexpected{std::string(bf16 ? "no AVX512-BF16" : "no AVX512-VNNI")};
-  return assemble(bf16                           ? "matmul_bf16"
-                  : kind == NarrowProduct::Int16 ? "matmul_s16"
-                                                 : "matmul_u8_s8",
-                  MatMulCore(graph::DType::F32, true), false, kind);
+  return assemble_product(bf16                           ? "matmul_bf16"
+                          : kind == NarrowProduct::Int16 ? "matmul_s16"
+                                                         : "matmul_u8_s8",
+                          MatMulCore(graph::DType::F32, true), false, kind);
 }
 
 }  // namespace framejit::codegen

@@ -69,6 +69,18 @@ cfg::Id LoopBuilder::integer(int64_t value) {
   return at->second;
 }
 
+cfg::Id LoopBuilder::address(const void* of) {
+  const auto [at, first] = addresses_.emplace(of, cfg::kNone);
+  if (first) {
+    cfg::Node n;
+    n.type = cfg::Type::I64;
+    n.imm = reinterpret_cast<int64_t>(of);
+    n.is_address = true;
+    at->second = at_entry(n);
+  }
+  return at->second;
+}
+
 cfg::Id LoopBuilder::number(double value) {
   const auto [at, first] = numbers_.emplace(std::bit_cast<int64_t>(value), cfg::kNone);
   if (first) {

@@ -92,6 +92,7 @@ class LoopBuilder {
   cfg::Id at_entry(cfg::Node node);
   cfg::Id input(cfg::Op op, int64_t which);
   cfg::Id integer(int64_t value);
+  cfg::Id address(const void* of);
   cfg::Id number(double value);
 
   // Exits.
@@ -120,6 +121,7 @@ class LoopBuilder {
   uint32_t object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v);
 
   std::unordered_map<int64_t, cfg::Id> integers_, numbers_;  // constants, the latter by their bits
+  std::unordered_map<const void*, cfg::Id> addresses_;
   std::map<std::pair<int, int64_t>, cfg::Id> inputs_;
   int checkpoints_ = 0;
 };

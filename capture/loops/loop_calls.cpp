@@ -395,7 +395,7 @@ std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, con
   n.op = Op::Call;
   n.type = function.result;
   n.function = &function;
-  n.args[0] = t.integer(reinterpret_cast<int64_t>(loop));
+  n.args[0] = t.address(loop);
   std::copy(bits.begin(), bits.end(), n.args + 1);
   const cfg::Id made = t.add(n);
   if (loop->gives_bool) return of_scalar(made, DType::Bool);

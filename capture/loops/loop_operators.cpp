@@ -632,7 +632,7 @@ void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
   t.flush_pending();
   const auto both = [&](cfg::Id a, cfg::Id b) { return t.op(Op::And, Type::I64, a, b); };
   const auto equal = [&](cfg::Id a, cfg::Id b) { return t.op(Op::Eq, Type::I64, a, b); };
-  const auto address = [&](const void* of) { return t.integer(reinterpret_cast<int64_t>(of)); };
+  const auto address = [&](const void* of) { return t.address(of); };
   constexpr cfg::Mem kCount = py::kRefcountSize == 8 ? cfg::Mem::I64 : cfg::Mem::U32;
   const cfg::Id held = t.load(slot, 0), number = value.ids[0];
   const auto is_own = [&](PyTypeObject* type) {

@@ -268,8 +268,7 @@ std::optional<Typed> list_of(LoopTranslator& t, const Typed& v) {
 namespace {
 
 void check_type(LoopTranslator& t, cfg::Id object, PyTypeObject* type) {
-  t.check(
-      t.op(cfg::Op::Eq, cfg::Type::I64, t.load(object, py::kTypeField), t.integer(reinterpret_cast<int64_t>(type))));
+  t.check(t.op(cfg::Op::Eq, cfg::Type::I64, t.load(object, py::kTypeField), t.address(type)));
 }
 
 }  // namespace
@@ -296,8 +295,8 @@ Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
       }
     }
     case 'b': {
-      const cfg::Id yes = t.op(cfg::Op::Eq, cfg::Type::I64, item, t.integer(reinterpret_cast<int64_t>(Py_True)));
-      const cfg::Id no = t.op(cfg::Op::Eq, cfg::Type::I64, item, t.integer(reinterpret_cast<int64_t>(Py_False)));
+      const cfg::Id yes = t.op(cfg::Op::Eq, cfg::Type::I64, item, t.address(Py_True));
+      const cfg::Id no = t.op(cfg::Op::Eq, cfg::Type::I64, item, t.address(Py_False));
       t.check(t.op(cfg::Op::Or, cfg::Type::I64, yes, no));
       return of_bool(yes);
     }

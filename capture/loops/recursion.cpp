@@ -116,7 +116,7 @@ Typed call_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& 
   n.op = cfg::Op::Call;
   n.function = &t.program->recursion->self.function;
   n.type = n.function->result;
-  n.args[0] = t.integer(reinterpret_cast<int64_t>(static_cast<cfg::SelfCallRun*>(t.program->recursion.get())));
+  n.args[0] = t.address(static_cast<cfg::SelfCallRun*>(t.program->recursion.get()));
   n.args[1] = n.args[2] = t.integer(0);
   for (std::size_t k = 0; k < args.size(); ++k) {
     const Typed v = known(t, args[k]);
@@ -138,6 +138,7 @@ void return_from_recursion(LoopTranslator& t, const Typed& v) {
   if (!t.state.checkpoint || t.state.checkpoint->pc != t.frame().pc) throw NotCompiled{"a result that cannot be kept"};
   const uint32_t exit = t.exit_at(*t.state.checkpoint, {});
   t.program->exits[exit].early = false;
+  if (t.recursion.is_whole) t.recursion.recurses = true;
   cfg::Block& b = t.cfg.blocks[t.block];
   b.end = cfg::Block::End::Leave;
   b.exit = exit;
@@ -152,6 +153,17 @@ void return_from_recursion(LoopTranslator& t, const Typed& v) {
 }
 
 std::string finish_recursion(LoopTranslator& t) {
+  if (t.recursion.is_whole) {
+    if (!t.recursion.recurses) return t.first_why.empty() ? "no return of it is compiled" : t.first_why;
+    bool stores = false, has_objects = false;
+    for (const cfg::Node& n : t.cfg.nodes) {
+      if (n.op == cfg::Op::Update) return "a change of a list";
+      stores = stores || n.op == cfg::Op::Store;
+      has_objects = has_objects || n.op == cfg::Op::Object;
+    }
+    if (stores && has_objects) return "stores, next to objects that are not arrays";  // only arrays are taken back
+    return {};
+  }
   Recursion& r = *t.program->recursion;
   if (!t.recursion.recurses) return t.first_why.empty() ? "no recursive call of it is compiled" : t.first_why;
   r.self.results.resize(t.cfg.exits.size(), -1);
@@ -175,6 +187,12 @@ Expected<std::shared_ptr<Region>, Break> capture_recursion(const CaptureRequest&
   const std::optional<Kind> result = first.result_of_recursion();
   if (!result) return nothing;
   return LoopTranslator(request, *result).run();
+}
+
+Expected<std::shared_ptr<Region>, Break> capture_function(const CaptureRequest& request) {
+  LoopTranslator translator(request, Kind::Unbound);
+  translator.recursion.is_whole = true;
+  return translator.run();
 }
 
 std::optional<Typed::Kind> LoopTranslator::result_of_recursion() const {

@@ -259,7 +259,7 @@ void LoopTranslator::tag(LoopState& to) {
     if (v.is_float_object()) {
       PyObject* object = v.value->object.get();
       program->held.push_back(v.value->object);
-      tagged.ids[1] = integer(reinterpret_cast<int64_t>(object));
+      tagged.ids[1] = address(object);
       tagged.ids[2] = number(PyFloat_AS_DOUBLE(object));
     } else if (!v.ids.empty()) {
       tagged.ids[type_of(v.ids[0]) == cfg::Type::F64 ? 2 : 1] = v.ids[0];
@@ -958,7 +958,7 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   LoopState start;
   try {
     enter(*this, start);
-    if (recursion.is_recursion) enter_recursion(*this, start);
+    if (recursion.is_recursion && !recursion.is_whole) enter_recursion(*this, start);
   } catch (const NotCompiled& reason) {
     return stays(reason.why, 0);
   }

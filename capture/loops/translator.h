@@ -97,6 +97,7 @@ class LoopTranslator : public LoopBuilder {
   int64_t origins = 0;
   struct OfRecursion {
     bool is_recursion = false, recurses = false;
+    bool is_whole = false;  // any function, which need not call itself: `recurses` says that it returns
     Typed::Kind result = Typed::Kind::Unbound;
     std::vector<Typed::Kind> parameters, results;
   };
@@ -147,6 +148,9 @@ class LoopTranslator : public LoopBuilder {
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
 /// A function that calls itself, from the request's entry, the first instruction that may be left, on.
 Expected<std::shared_ptr<Region>, Break> capture_recursion(const CaptureRequest& request);
+/// A function of numbers and arrays from the request's entry to its returns. What it stores in arrays is stored when it
+/// is left elsewhere.
+Expected<std::shared_ptr<Region>, Break> capture_function(const CaptureRequest& request);
 /// Does the function call itself by its global name, with few arguments?
 bool may_recurse(const CaptureRequest& request);
 /// How many rounds the loop whose head a frame stands at has before it, if an iterator tells; else -1.

@@ -16,12 +16,14 @@ namespace {
 
 // Classes of the Python package; owned, set once at its import.
 PyObject* graph_break_error = nullptr;
+PyObject* performance_warning = nullptr;
 PyObject* recompile_limit_warning = nullptr;
 
 PyObject* set_exceptions(PyObject*, PyObject* args) {
   PyObject *break_error, *performance = nullptr, *limit = nullptr;
   if (!PyArg_ParseTuple(args, "O|OO:set_exceptions", &break_error, &performance, &limit)) return nullptr;
   Py_XSETREF(graph_break_error, Py_NewRef(break_error));
+  Py_XSETREF(performance_warning, Py_XNewRef(performance));
   Py_XSETREF(recompile_limit_warning, Py_XNewRef(limit));
   Py_RETURN_NONE;
 }
@@ -74,13 +76,10 @@ void raise_graph_break(const capture::Break& b) {
   _PyTraceback_Add(b.function.c_str(), b.file.c_str(), b.line);  // the user's line
 }
 
-void warn_recompile_limit(const std::string& function, const guards::GuardFailure& failure, int made) {
-  if (!recompile_limit_warning) return;
-  Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
-      "%s() was compiled %d times, for values that keep changing (config.recompile_limit); the interpreter runs calls "
-      "that "
-      "fit none of them. The last guard that failed: %s (was %s, is %s)",
-      function.c_str(), made, failure.guard.c_str(), failure.expected.c_str(), failure.found.c_str()));
+namespace {
+
+/// At the line that runs.
+void warn(PyObject* category, const Ref<>& message) {
   auto* frame = reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()));
   Ref<> held = Ref<>::steal(frame);
   Ref<> code = Ref<>::steal(frame ? PyObject_GetAttrString(frame, "f_code") : nullptr);
@@ -89,9 +88,26 @@ void warn_recompile_limit(const std::string& function, const guards::GuardFailur
   if (!file) file = Ref<>::steal(PyUnicode_FromString("framejit"));
   // Without a registry, which would be a new name among the user's globals. A filter that turns the warning into an
   // error has no say: the call must give what plain Python gives.
-  if (message && file)
-    PyErr_WarnExplicitObject(recompile_limit_warning, message.get(), file.get(), line, nullptr, nullptr);
+  if (category && message && file)
+    PyErr_WarnExplicitObject(category, message.get(), file.get(), line, nullptr, nullptr);
   PyErr_Clear();
+}
+
+}  // namespace
+
+void warn_performance(const std::string& text) {
+  warn(performance_warning,
+       Ref<>::steal(PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))));
+}
+
+void warn_recompile_limit(const std::string& function, const guards::GuardFailure& failure, int made) {
+  if (!recompile_limit_warning) return;
+  Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
+      "%s() was compiled %d times, for values that keep changing (config.recompile_limit); the interpreter runs calls "
+      "that "
+      "fit none of them. The last guard that failed: %s (was %s, is %s)",
+      function.c_str(), made, failure.guard.c_str(), failure.expected.c_str(), failure.found.c_str()));
+  warn(recompile_limit_warning, message);
 }
 
 }  // namespace framejit::ext::dispatch

@@ -14,5 +14,7 @@ bool internal_error(const std::string& where, const std::string& what);
 void raise_graph_break(const capture::Break& b);
 /// `made`: how many entries were compiled.
 void warn_recompile_limit(const std::string& function, const guards::GuardFailure& failure, int made);
+/// A PerformanceWarning at the line that runs.
+void warn_performance(const std::string& text);
 
 }  // namespace framejit::ext::dispatch

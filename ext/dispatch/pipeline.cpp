@@ -15,6 +15,7 @@
 #include "ext/frontends/frontends.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
+#include "ext/module/kernel_store.h"
 #include "ext/region/profitability.h"
 #include "ext/region/truth.h"
 #include "graph/support/clock.h"
@@ -179,6 +180,7 @@ CompileOptions compile_options(const CodeState& state, bool o1, bool is_compared
   options.losing = settings.stress.losing || module::config().profitable_by == Profitability::Off;
   options.compared = state.compares() && is_compared;
   options.constant_parameters = settings.constant_parameters;
+  options.cached = settings.cached;
   options.keep_layouts = settings.keep_layouts;
   options.order = settings.order;
   options.plan = settings.plan;
@@ -245,6 +247,7 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
     compilation.came_to_nothing(static_cast<int64_t>(captured.work), captured.array_work);
   note_breaks(state, out.breaks);
   note_callees(state, captured.reached);
+  if (const std::string complaint = module::take_store_complaint(); !complaint.empty()) warn_performance(complaint);
   return out;
 }
 
@@ -327,6 +330,21 @@ bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, c
     if (may_come && site <= state.view()->last_of_nest(head)) return true;
   }
   return false;
+}
+
+Expected<std::shared_ptr<Entry>, std::string> compile_function(CodeState& state, const FrameView& frame) {
+  using Failure = Unexpected<std::string>;
+  const uint32_t first = first_site(state);
+  if (first == 0) return Failure{"it has variables of other functions, or begins with a loop"};
+  CompileSite place;
+  const capture::CaptureRequest request = capture_request(state, place, first, frame, false);
+  try {
+    auto region = capture::capture_function(request);
+    if (!region) return Failure{region.error().detail};
+    return Entry::make(*region, compile_options(state, false, false), frame, frame.local_count);
+  } catch (const Interrupted&) {
+    return Failure{"a signal came"};
+  }
 }
 
 CompileResult compile_at(CodeState& state, CompileSite& place, uint32_t instr, const FrameView& frame, bool whole) {

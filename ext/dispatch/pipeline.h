@@ -26,6 +26,10 @@ bool may_compile(CodeState& state, CompileSite& place, const guards::LiveSlots& 
 /// `whole`: from the function's start, for a whole call.
 CompileResult compile_at(CodeState& state, CompileSite& place, uint32_t instr, const capture::FrameView& frame,
                          bool whole);
+/// A function of numbers and arrays as one piece of machine code, to be entered like a loop at its first instruction.
+/// The failure is a sentence.
+Expected<std::shared_ptr<region::Entry>, std::string> compile_function(CodeState& state,
+                                                                       const capture::FrameView& frame);
 /// Is the site in a loop that is going to be compiled as a loop, once it has had more rounds?
 bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, const capture::FrameView& frame);
 

@@ -38,7 +38,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   if (threads) out.plan.threads = static_cast<int>(std::min(PyLong_AsLongLong(threads), 1LL << 20));
   if (memory) out.plan.memory_limit = PyLong_AsLongLong(memory);
   if (PyErr_Occurred() || !truth("constant_parameters", out.constant_parameters) ||
-      !truth("keep_layouts", out.keep_layouts))
+      !truth("keep_layouts", out.keep_layouts) || !truth("cache", out.cached))
     return false;
   PyObject* stress = PyDict_GetItemString(dict, "stress");
   const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";

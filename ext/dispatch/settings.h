@@ -17,6 +17,7 @@ struct JitSettings {
   bool o2 = false;
   bool ignore_fp_flags = false;  // floating-point flags are nobody's: gradients do not warn
   bool constant_parameters = false, keep_layouts = false;
+  bool cached = false;
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
   module::Stress stress;  // those of config.stress included

@@ -35,6 +35,7 @@ _LAZY = {
     **dict.fromkeys(("explain", "Explanation"), "_reporting._explain"),
     "JitConfig": "_api._jit_config",
     **dict.fromkeys(("Trace", "trace"), "_reporting._trace"),
+    **dict.fromkeys(("CFunc", "cfunc"), "_api._cfunc"),
     **dict.fromkeys(("CustomOp", "custom_op"), "_api._custom"),
     **dict.fromkeys(("ArraySpec", "enable_dynamic", "mark_dynamic"), "_api._specs"),
     "show_config": "_reporting._info",

@@ -11,6 +11,8 @@ from framejit import numpy as numpy
 from framejit import ops as ops
 from framejit import scipy as scipy
 from framejit import train as train
+from framejit._api._cfunc import CFunc as CFunc
+from framejit._api._cfunc import cfunc as cfunc
 from framejit._api._config import config as config
 from framejit._api._control import disable as disable
 from framejit._api._control import graph_break as graph_break

@@ -18,7 +18,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m framejit",
         description="Runs a script or module with its functions compiled where they stand.",
-        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info\n       %(prog)s docs [FJ...]\n       %(prog)s [--jit-level L] bisect SCRIPT [ARGS ...]",
+        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info\n       %(prog)s docs [FJ...]\n       %(prog)s cache [--clear]\n       %(prog)s [--jit-level L] bisect SCRIPT [ARGS ...]",
     )
     parser.add_argument(
         "--mark",
@@ -58,6 +58,23 @@ def _show_docs(parser: argparse.ArgumentParser, ids: list[str]) -> None:
         if number not in known:
             parser.error(f"there is no reason {number!r}; `docs` alone lists all")
         print(known[number].text())
+
+
+def _cache(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
+    """Say what the disk cache holds, or remove it."""
+    from framejit._api._platform import core, reason
+    from framejit._files._disk_cache import clear, contents
+
+    if core is None:
+        parser.error(f"cache needs the compiled half: {reason}")
+    if arguments not in ([], ["--info"], ["--clear"]):
+        parser.error(f"cache takes --info (default) or --clear, not {' '.join(arguments)!r}")
+    if not core.cache_folder():
+        parser.error("cache needs a folder: set FRAMEJIT_CACHE_DIR or HOME")
+    folder = Path(core.cache_folder())
+    found = clear(folder) if arguments == ["--clear"] else contents(folder)
+    verb = "removed" if arguments == ["--clear"] else "holds"
+    print(f"{folder}: {verb} {found.kernels} kernels, {found.bytes} bytes, for {found.builds} builds and processors")
 
 
 def _bisect(parser: argparse.ArgumentParser, command: list[str], jit_level: str) -> int:
@@ -104,6 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from framejit import show_config
 
             show_config()
+        return 0
+    if options.module is None and program[:1] == ["cache"] and not Path("cache").is_file():
+        _cache(parser, program[1:])
         return 0
     if options.module is None and program[:1] == ["bisect"] and not Path("bisect").is_file():
         return _bisect(parser, program[1:], options.jit_level)

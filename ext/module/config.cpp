@@ -35,6 +35,8 @@ const Field* find(const char* name) {
       {"cpu", Kind::Text, &config().cpu, 0},
       {"strict", Kind::Bool, &config().strict, 0},
       {"code_bytes_limit", Kind::Int, &config().code_bytes_limit, 0},
+      {"cache_dir", Kind::Text, &config().cache_dir, 0},
+      {"cache_bytes_limit", Kind::Int, &config().cache_bytes_limit, 0},
       {"instruction_limit", Kind::Int, &config().instruction_limit, 1},
       {"capture_time_limit", Kind::Int, &config().capture_time_limit, 0},
       {"passes", Kind::Text, &config().passes, 0},

@@ -21,6 +21,8 @@ struct Config {
   std::string cpu;              // override of the detected processor, see codegen::select_cpu
   bool strict = false;          // internal errors raise
   int64_t code_bytes_limit = 64 << 20;
+  std::string cache_dir;  // where machine code is kept for other processes; empty: it is not kept
+  int64_t cache_bytes_limit = 256 << 20;
   int64_t instruction_limit = 20000;  // of one capture
   int64_t capture_time_limit = 50;    // ms of one capture; 0: none
   std::string passes;                 // "-fuse,-cse": passes that are switched off

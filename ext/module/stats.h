@@ -17,7 +17,10 @@ namespace framejit::ext::module {
   X(recompiles)           \
   X(kernels_compiled)     \
   X(kernel_calls)         \
-  X(library_calls) X(loops_widened) X(parallel_rounds) X(internal_errors) X(code_bytes) X(compile_ns) X(capture_steps)
+  X(library_calls)        \
+  X(loops_widened)        \
+  X(parallel_rounds)      \
+  X(internal_errors) X(code_bytes) X(compile_ns) X(capture_steps) X(disk_cache_hits) X(disk_cache_misses)
 
 struct Stats {
 #define FRAMEJIT_STAT_FIELD(name) int64_t name = 0;

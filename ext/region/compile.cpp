@@ -8,6 +8,7 @@
 #include "ext/library_calls/custom_op.h"
 #include "ext/library_calls/library_call.h"
 #include "ext/module/config.h"
+#include "ext/module/kernel_store.h"
 #include "ext/module/module.h"
 #include "ext/module/stats.h"
 #include "graph/pass.h"
@@ -53,6 +54,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_amx();
   out.any_zero = options.ignore_fp_flags;
   out.listing = options.listing;
+  out.store = module::kernel_store(options.cached);
   out.numpy_loop = arrays::numpy_loop;
   out.library_function = [](int64_t index) {
     const codegen::LibraryFunction numpy = library_calls::library_function(index);

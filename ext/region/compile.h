@@ -21,6 +21,7 @@ struct CompileOptions {
   bool losing = false;    // what loses to the interpreter runs all the same (stress)
   bool compared = false;  // the time of some runs, with that of the bytecode
   bool constant_parameters = false;
+  bool cached = false;                // machine code is kept for other processes, even if config.cache_dir is not set
   bool keep_layouts = false;          // of constant parameters
   std::vector<bool> constant_params;  // of the graph, by number: see fold_parameters
   graph::ExecOrder order = graph::ExecOrder::Program;

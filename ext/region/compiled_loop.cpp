@@ -85,39 +85,65 @@ int vector_width() {
 
 }  // namespace
 
-Expected<std::pair<runtime::CodeBlock, std::string>, std::string> CompiledLoop::compile_graph(
-    const cfg::Cfg& graph, const std::string& name, bool listing, const cfg::SelfCalls* self) {
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile_graph(cfg::Cfg& graph, const std::string& name,
+                                                                        std::optional<int> vector_bytes) const {
+  const codegen::Isa isa = module::target_cpu().isa;
+  const codegen::StoredCode stored(store_, graph, isa, vector_bytes ? std::to_string(*vector_bytes) : "optimized");
+  codegen::KernelCode code;
+  const bool is_found = stored.find(code);
+  if (!is_found) {
+    FRAMEJIT_TRY(emitted, emit(graph, name, vector_bytes));
+    code = std::move(emitted);
+    stored.add(code);
+  }
+#ifndef NDEBUG
+  if (is_found) {
+    cfg::Cfg copy = graph;
+    FRAMEJIT_TRY(emitted, emit(copy, name, vector_bytes));
+    FRAMEJIT_CHECK(emitted.bytes == code.bytes, "stored code is not that of\n" + cfg::print(copy));
+  }
+#endif
+  const std::span<const uint8_t> piece(code.bytes);
+  FRAMEJIT_TRY(block, runtime::CodeBlock::seal({&piece, 1}));
+  return Kernel{std::move(block), std::move(code.listing), {}, {}, is_found ? vector_bytes : std::nullopt};
+}
+
+Expected<codegen::KernelCode, std::string> CompiledLoop::emit(cfg::Cfg& graph, const std::string& name,
+                                                              std::optional<int> vector_bytes) const {
+  if (vector_bytes) cfg::optimize(graph, *vector_bytes);
   const std::string wrong = cfg::verify(graph);
   FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
-  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, module::target_cpu().isa, listing, self));
-  const std::span<const uint8_t> piece(kernel.bytes);
-  FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
-  return std::pair(std::move(code), std::move(kernel.listing));
+  return codegen::emit(graph, name, module::target_cpu().isa, listed_, self_);
 }
 
 /// With vectors also for threads.
-Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, const std::string& name,
-                                                                  int vector_bytes, bool listing,
-                                                                  const cfg::SelfCalls* self) {
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, int vector_bytes) const {
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
+  if (vector_bytes == 0 || !runtime::ParallelLoop::is_wanted()) return compile_graph(graph, name_, vector_bytes);
   std::vector<std::unique_ptr<cfg::ParallelLoop>> loops;
-  cfg::optimize(graph, vector_bytes, vector_bytes > 0 && runtime::ParallelLoop::is_wanted() ? &loops : nullptr);
-  FRAMEJIT_TRY(compiled, compile_graph(graph, name, listing, self));
-  Kernel out{std::move(compiled.first), std::move(compiled.second), {}, {}};
+  cfg::optimize(graph, vector_bytes, &loops);
+  FRAMEJIT_TRY(out, compile_graph(graph, name_, std::nullopt));
   for (std::unique_ptr<cfg::ParallelLoop>& loop : loops) {
-    cfg::optimize(loop->body, vector_bytes);
-    FRAMEJIT_TRY(body, compile_graph(loop->body, name + ".rounds", listing, nullptr));
-    const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.first.entry(0)));
+    FRAMEJIT_TRY(body, compile_graph(loop->body, name_ + ".rounds", vector_bytes));
+    const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.code.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(
         *loop, [kernel](const int64_t* symbols, char* const* pointers, int64_t* values, const unsigned char* poll) {
           return kernel(symbols, pointers, nullptr, values, poll);
         });
-    out.listing += body.second;
-    out.parallel.push_back({std::move(loop), std::move(body.first), std::move(runner)});
+    out.listing += body.listing;
+    out.parallel.push_back({std::move(loop), std::move(body.code), std::move(runner)});
   }
   return out;
+}
+
+std::string CompiledLoop::graph_text() const {
+  const std::optional<int> saved = kernels_[use_].saved_passes;
+  if (!saved) return cfg::print(program_->cfg);
+  cfg::Cfg copy = program_->cfg;
+  cfg::optimize(copy, *saved);
+  return cfg::print(copy);
 }
 
 std::size_t CompiledLoop::code_bytes() const {
@@ -138,14 +164,16 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   if (program->has_scratch && !scratch()) return Unexpected<std::string>("no memory for vectors");
   const int width = vector_width();
   const bool widened = options.widened || program->has_long_vectors;
-  if (!widened && !options.interpreted && !program->recursion && width > 0) loop->captured_ = graph;
+  if (!widened && !options.interpreted && !program->recursion && width > 0 && cfg::shape_of(graph).has_loop)
+    loop->captured_ = graph;
   const int64_t start = now_ns();
-  FRAMEJIT_TRY(kernel, compile(graph, name, widened ? width : 0, options.listing,
-                               program->recursion ? &program->recursion->self : nullptr));
-  loop->compile_ns_ = now_ns() - start;
-  loop->kernels_[0] = std::move(kernel);
   loop->name_ = name;
   loop->listed_ = options.listing;
+  if (program->recursion) loop->self_ = &program->recursion->self;
+  if (!options.listing && !options.interpreted && !program->recursion) loop->store_ = options.store;
+  FRAMEJIT_TRY(kernel, loop->compile(graph, widened ? width : 0));
+  loop->compile_ns_ = now_ns() - start;
+  loop->kernels_[0] = std::move(kernel);
   for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
   for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
   loop->taken_.assign(graph.exits.size(), 0);
@@ -160,7 +188,7 @@ void CompiledLoop::widen() {
   cfg::Cfg graph = std::move(*captured_);
   captured_.reset();
   const int64_t start = now_ns();
-  auto kernel = compile(graph, name_, vector_width(), listed_);
+  auto kernel = compile(graph, vector_width());
   module::stats.compile_ns += now_ns() - start;
   if (!kernel) return;
   for (const cfg::Exit& exit : graph.exits) most_values_ = std::max(most_values_, exit.values.size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/region.h"
+#include "codegen/kernel.h"
 #include "ext/guards/guard_program.h"
 #include "graph/cfg/self_calls.h"
 #include "graph/support/expected.h"
@@ -23,6 +24,7 @@ class CompiledLoop {
     bool listing = false;
     bool interpreted = false;  // runs go through the reference interpreter (stress)
     bool widened = false;      // several rounds at once from the first run on
+    codegen::KernelStore* store = nullptr;
   };
   /// The failure is a sentence.
   static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
@@ -40,6 +42,7 @@ class CompiledLoop {
     const bool nearly_always = left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
     return nearly_always || (4 * left_early_ > runs() && worthwhile_ * 8 < measured_);
   }
+  std::string graph_text() const;
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
   /// Rounds that were shared out among threads.
@@ -72,15 +75,17 @@ class CompiledLoop {
     std::string listing;
     std::vector<ParallelPart> parallel;
     std::vector<int64_t> ns;  // of its runs, while they take turns
+    std::optional<int>
+        saved_passes;  // the graph is as it was captured, since the code was found: for vectors of so many bytes
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
-  static Expected<Kernel, std::string> compile(cfg::Cfg& graph, const std::string& name, int vector_bytes, bool listing,
-                                               const cfg::SelfCalls* self = nullptr);
-  static Expected<std::pair<runtime::CodeBlock, std::string>, std::string> compile_graph(const cfg::Cfg& graph,
-                                                                                         const std::string& name,
-                                                                                         bool listing,
-                                                                                         const cfg::SelfCalls* self);
+  Expected<Kernel, std::string> compile(cfg::Cfg& graph, int vector_bytes) const;
+  /// Code from the store, if it has it, else by the passes and code generation. No `vector_bytes`: the passes have run.
+  Expected<Kernel, std::string> compile_graph(cfg::Cfg& graph, const std::string& name,
+                                              std::optional<int> vector_bytes) const;
+  Expected<codegen::KernelCode, std::string> emit(cfg::Cfg& graph, const std::string& name,
+                                                  std::optional<int> vector_bytes) const;
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);
@@ -90,6 +95,8 @@ class CompiledLoop {
   std::vector<guards::GuardOperand> operands_;  // of LoopProgram::fetched
   std::string name_;
   bool listed_ = false;
+  const cfg::SelfCalls* self_ = nullptr;  // of the program: it calls itself
+  codegen::KernelStore* store_ = nullptr;
   std::array<Kernel, 2> kernels_;  // the second one: of several rounds at once
   std::size_t use_ = 0;
   int64_t compile_ns_ = 0, run_ns_ = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ext/arrays/errstate.h"
+#include "ext/module/kernel_store.h"
 #include "ext/module/stats.h"
 #include "ext/region/fold_parameters.h"
 #include "ext/region/interpreted.h"
@@ -128,7 +129,7 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
 }
 
 std::string Entry::graph_text() const {
-  return graph::print(*region_->graph) + (region_->loop ? cfg::print(region_->loop->cfg) : std::string());
+  return graph::print(*region_->graph) + (loop_ ? loop_->graph_text() : std::string());
 }
 
 std::string Entry::link(const LiveSlots& live, int local_count) {
@@ -146,8 +147,9 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   conditions_.emplace(*region_, *guards_, *materializer_);
 
   if (region_->loop) {
-    auto loop = CompiledLoop::make(region_->loop, *guards_, region_->function,
-                                   {options.listing, options.interp, options.losing});
+    auto loop =
+        CompiledLoop::make(region_->loop, *guards_, region_->function,
+                           {options.listing, options.interp, options.losing, module::kernel_store(options.cached)});
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
   }

@@ -99,6 +99,7 @@ struct Node {
   bool from_last = false;   // of those: the last ones, else the first ones
   Id where = kNone;         // of vectors: only the lanes in which this is not 0 take part
   int64_t imm = 0;          // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
+  bool is_address = false;  // Const: of what is somewhere else in another process
   uint32_t exit = kNone;    // Checks
   bool natural = false;     // a parameter that is known never to be negative
   bool of_natural = false;  // FloorDiv, FloorMod by a constant: the dividend is known not to be negative
@@ -156,6 +157,9 @@ bool calls_in_lanes(const Cfg& cfg, const Node& n);
 bool calls_quick_power(const Cfg& cfg, const Node& n);
 
 std::string print(const Cfg& cfg);
+/// All that machine code depends on, as bytes: the same in each process. Addresses are numbers, in the order in which
+/// they are met first; `addresses` lists them.
+std::string key_of(const Cfg& cfg, std::vector<const void*>& addresses);
 /// The first thing that is wrong, or "".
 std::string verify(const Cfg& cfg);
 

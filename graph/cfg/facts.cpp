@@ -155,7 +155,7 @@ class Facts {
     const auto of = [&](int i) { return is_made(p, n.args[i], depth + 1); };
     if (const std::optional<Interval> known = interval(cfg_, v)) return p == NotGreatest || known->low >= 0;
     switch (n.op) {
-      case Op::Const: return p == Natural ? n.imm >= 0 : n.imm < std::numeric_limits<int64_t>::max();
+      case Op::Const: return !n.is_address && (p == Natural ? n.imm >= 0 : n.imm < std::numeric_limits<int64_t>::max());
       case Op::Select: return of(1) && of(2);
       default: break;
     }

@@ -15,7 +15,7 @@ constexpr int64_t kMostNumber = int64_t{1} << 40;
 }  // namespace
 
 std::optional<int64_t> number(const Cfg& cfg, Id v) {
-  if (!cfg.is_const(v) || cfg.at(v).type != Type::I64) return std::nullopt;
+  if (!cfg.is_const(v) || cfg.at(v).type != Type::I64 || cfg.at(v).is_address) return std::nullopt;
   return cfg.at(v).imm;
 }
 

@@ -168,7 +168,7 @@ std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
   const int operands = info(n.op).operands;
   if (n.type == Type::None || n.lanes > 1 || operands == 0 || operands > 2) return std::nullopt;
   for (int i = 0; i < operands; ++i)
-    if (n.args[i] == kNone || !cfg.is_const(n.args[i])) return std::nullopt;
+    if (n.args[i] == kNone || !cfg.is_const(n.args[i]) || cfg.at(n.args[i]).is_address) return std::nullopt;
   const Type from = cfg.at(n.args[0]).type;
   if (from != Type::I64) {
     const auto f64 = [&](int i) { return std::bit_cast<double>(cfg.at(n.args[i]).imm); };
@@ -228,7 +228,7 @@ Id simplified(const Cfg& cfg, const Node& n) {
   }
 }
 
-using Key = std::tuple<int, int, int, int, Id, Id, Id, int64_t, const Function*, int, Id, bool, Id>;
+using Key = std::tuple<int, int, int, int, Id, Id, Id, int64_t, const Function*, int, Id, bool, Id, bool>;
 
 Key key_of(const Node& n) {
   return {static_cast<int>(n.op),
@@ -243,7 +243,8 @@ Key key_of(const Node& n) {
           n.lanes,
           n.count,
           n.from_last,
-          n.where};
+          n.where,
+          n.is_address};
 }
 
 struct KeyHash {

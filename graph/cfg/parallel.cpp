@@ -601,6 +601,11 @@ class Parallel {
     const auto integer = [&](Op op, Id a = kNone, Id b = kNone, int64_t imm = 0) {
       return add(node_of(op, a, b, imm));
     };
+    const auto address = [&](const void* of) {
+      Node n = node_of(Op::Const, kNone, kNone, reinterpret_cast<int64_t>(of));
+      n.is_address = true;
+      return add(n);
+    };
     const auto access = [&](Op op, Type type, Id frame, uint32_t slot, Id value = kNone) {
       Node n;
       n.op = op;
@@ -631,7 +636,7 @@ class Parallel {
       if (carried_.count(v)) loop_->carried.push_back(place);
       else loop_->sums.push_back({place, additions_.count(v) != 0, is_checked(v)});
     }
-    const Id frame = integer(Op::Const, kNone, kNone, reinterpret_cast<int64_t>(loop_->frame.data()));
+    const Id frame = address(loop_->frame.data());
     for (const auto& [v, slot] : slots_)
       if (!cfg_.is_const(v)) access(Op::Store, cfg_.at(v).type, frame, slot, v);
     for (std::size_t i = 0; i < variables().size(); ++i)
@@ -641,7 +646,7 @@ class Parallel {
     call.op = Op::Update;
     call.type = Type::I64;
     call.function = &kRun;
-    call.args[0] = integer(Op::Const, kNone, kNone, reinterpret_cast<int64_t>(loop_.get()));
+    call.args[0] = address(loop_.get());
     call.args[1] = rounds;
     const Id done = add(call);
     Edge after{next, {}};

@@ -36,6 +36,7 @@ def test_defaults_are_those_of_the_table():
 @pytest.mark.parametrize("field", [f for f in FIELDS if not f.at_import], ids=lambda f: f.name)
 def test_every_field_can_be_set_and_read(field, restored):
     text = {
+        "cache_dir": "/nowhere/cache",
         "cpu": "avx2",
         "passes": "-cse,-dce",
         "logs": "recompiles",

@@ -43,6 +43,19 @@ FIELDS = (
     Field("strict", False, "internal errors raise instead of falling back to the interpreter", True),
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),
     Field(
+        "cache_dir",
+        "",
+        "folder that keeps machine code for other processes: see the page on the [disk cache](disk_cache.md); empty: none, except"
+        " for `jit(cache=True)`",
+        True,
+    ),
+    Field(
+        "cache_bytes_limit",
+        256 << 20,
+        "size of the files in `cache_dir`, in bytes, beyond which the oldest ones are removed",
+        True,
+    ),
+    Field(
         "instruction_limit", 20000, "bytecode instructions of one capture; each graph node allows a hundred more", True
     ),
     Field(
@@ -167,6 +180,8 @@ class Config:
             self._set(field, type(field.default)(value))
 
     def _set(self, field: Field, value: Any) -> None:
+        if field.name == "cache_dir" and value:
+            value = os.path.abspath(os.path.expanduser(value))  # noqa: PTH100, PTH111  (pathlib takes longer to import)
         hook: Callable[[Any], None] | None = self._hooks.get(field.name)
         if hook is not None:
             hook(value)

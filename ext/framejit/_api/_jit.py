@@ -19,7 +19,7 @@ JIT_LEVELS = ("O0", "O1")
 BACKENDS = ("", "ms_backend", "GE")
 EXEC_ORDERS = ("bfs", "dfs")
 SWITCH = ("on", "off")
-OPTIONS = ("disable_format_transform", "exec_order", "infer_boost", "ge_options")
+OPTIONS = ("cache", "disable_format_transform", "exec_order", "infer_boost", "ge_options")
 GE_OPTIONS = {"global": ("deterministic",), "session": ("num_threads", "memory_limit")}
 
 
@@ -56,8 +56,9 @@ def jit(
     backend : {'', 'ms_backend', 'GE'}
         How kernels are scheduled: one by one, or by one static plan.
     **options
-        ``disable_format_transform`` (bool), ``exec_order`` (``'bfs'``, ``'dfs'``), ``infer_boost`` (``'on'``, ``'off'``),
-        ``ge_options`` (dict with ``'global'`` and ``'session'``).
+        ``cache`` (bool): machine code is kept in files for other processes. ``disable_format_transform`` (bool),
+        ``exec_order`` (``'bfs'``, ``'dfs'``), ``infer_boost`` (``'on'``, ``'off'``), ``ge_options`` (dict with ``'global'``
+        and ``'session'``).
 
     Returns
     -------
@@ -155,6 +156,7 @@ def _for_plans(backend: str, options: dict[str, Any]) -> dict[str, Any]:
     constant = {
         "constant_parameters": options.get("infer_boost") == "on",
         "keep_layouts": options.get("disable_format_transform", False),
+        "cache": options.get("cache", False),
     }
     if backend != "GE":
         return {"exec_order": options.get("exec_order", ""), **constant}
@@ -213,9 +215,9 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     if unknown:
         _warn(f"For 'jit', unknown options are ignored: {', '.join(unknown)}. Known are: {', '.join(OPTIONS)}.")
     known = {name: value for name, value in options.items() if name in OPTIONS}
-    if not isinstance(known.get("disable_format_transform", False), bool):
-        value = known["disable_format_transform"]
-        raise TypeError(f"For 'jit', the 'disable_format_transform' must be a bool, but got {_shown(value)}.")
+    for name in ("cache", "disable_format_transform"):
+        if not isinstance(known.get(name, False), bool):
+            raise TypeError(f"For 'jit', the '{name}' must be a bool, but got {_shown(known[name])}.")
     _one_of("exec_order", known.get("exec_order", "bfs"), EXEC_ORDERS, TypeError)
     _one_of("infer_boost", known.get("infer_boost", "off"), SWITCH, TypeError)
     if "ge_options" in known:
