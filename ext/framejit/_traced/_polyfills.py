@@ -484,7 +484,7 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
 
 
 def connect(compiled: Any) -> None:
-    """Tell the compiled half what is followed in place of other functions."""
+    """Tell the compiled half what is followed instead of other functions."""
     compiled.set_polyfills({**POLYFILLS, **FUNCTIONS})
 
 
