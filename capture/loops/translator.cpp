@@ -202,11 +202,77 @@ std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local)
   }
 }
 
-std::map<std::size_t, std::size_t> LoopTranslator::twins_at(uint32_t pc) {
-  std::map<std::size_t, std::size_t> out;
+LoopTranslator::Twins LoopTranslator::twins_at(uint32_t pc) {
+  Twins out;
   for (const auto& [a, b] : hints_.twins)
     if (is_dead_at(pc, b)) out.emplace(b, a);
     else if (is_dead_at(pc, a)) out.emplace(a, b);
+  return out;
+}
+
+/// Dead variables that hold what their twins hold, and nothing else does, get an identity of their own. Gives these.
+std::set<std::size_t> LoopTranslator::part_twins(std::vector<Typed>& locals, const Twins& twin_of, Holders& holders) {
+  const auto has_twin = [&](std::size_t k, std::size_t with) {
+    const Typed& v = locals[k];
+    return v.origin != 0 && v.origin == locals[with].origin && (v.kind == Kind::Either || tag_of(v, k));
+  };
+  Holders with_twins;
+  for (const auto& [k, with] : twin_of)
+    if (has_twin(k, with)) ++with_twins[locals[with].origin];
+  std::set<std::size_t> equal;
+  for (const auto& [k, with] : twin_of)
+    if (const int64_t origin = locals[with].origin; has_twin(k, with) && holders[origin] == 1 + with_twins[origin])
+      equal.insert(k);
+  for (const std::size_t k : equal) {
+    --holders[locals[k].origin];
+    locals[k].origin = ++origins;
+    holders[locals[k].origin] = 1;
+  }
+  return equal;
+}
+
+/// Says of dead variables by a value whether they hold what their twins hold: `equal` ones do, and some others do by
+/// what an earlier head has found.
+void LoopTranslator::link_twins(std::vector<Typed>& locals, const Twins& twin_of, Holders& holders,
+                                const std::set<std::size_t>& equal) {
+  const auto was_twin = [](const Typed& v, const Typed& of) {
+    return v.kind == Kind::Dead && v.ids.size() > 3 && v.twin != 0 && v.twin == of.origin;
+  };
+  std::map<std::size_t, cfg::Id> is_equal;
+  for (const auto& [k, with] : twin_of) {
+    const Typed &v = locals[k], &other = locals[with];
+    if (v.kind != Kind::Dead || (v.origin != 0 && holders[v.origin] > 1)) continue;
+    is_equal[k] = was_twin(v, other) ? v.ids[3] : was_twin(other, v) ? other.ids[3] : integer(equal.count(k) != 0);
+  }
+  for (Typed& v : locals)
+    if (v.kind == Kind::Dead) {
+      v.ids.resize(3);
+      v.twin = 0;
+    }
+  for (const auto& [k, id] : is_equal) {
+    Typed& other = locals[twin_of.at(k)];
+    if (other.kind == Kind::Dead && other.origin == 0) other.origin = ++origins;
+    locals[k].ids.push_back(id);
+    locals[k].twin = other.origin;
+  }
+}
+
+Typed LoopTranslator::tagged(const Typed& v, int64_t tag, bool is_dead) {
+  Typed out;
+  out.ids = {integer(tag), integer(0), number(0.0)};
+  if (v.is_float_object()) {
+    PyObject* object = v.value->object.get();
+    program->held.push_back(v.value->object);
+    out.ids[1] = address(object);
+    out.ids[2] = number(PyFloat_AS_DOUBLE(object));
+  } else if (!v.ids.empty()) {
+    out.ids[type_of(v.ids[0]) == cfg::Type::F64 ? 2 : 1] = v.ids[0];
+  }
+  out.kind = is_dead ? Kind::Dead : Kind::Either;
+  out.origin = v.origin;
+  if (is_dead) return out;
+  out.dtype = *v.wide_number();
+  if (out.origin == 0) out.origin = ++origins;
   return out;
 }
 
@@ -214,29 +280,13 @@ void LoopTranslator::tag(LoopState& to) {
   LoopFrame& f = to.frames.front();
   for (const std::size_t k : hints_.negative)
     if (f.locals[k].kind == Kind::Int) f.locals[k].natural = false;
-  const std::map<std::size_t, std::size_t> twin_of = twins_at(f.pc);
-  std::map<int64_t, int> holders;  // by identity
+  Holders holders;
   const auto count = [&](Typed& part) { holders[part.origin] += part.origin != 0; };
   for (Typed& v : f.locals) for_each_part(v, count);
   for (Typed& v : f.stack) for_each_part(v, count);
   for (auto& [key, attribute] : to.attributes) for_each_part(attribute.value, count);
-  // Dead variables that hold what their twins hold, and nothing else does, are told from these by a value.
-  std::set<std::size_t> equal;
-  std::map<int64_t, int> twins;
-  const auto has_twin = [&](std::size_t k, std::size_t with) {
-    const Typed& v = f.locals[k];
-    return v.origin != 0 && v.origin == f.locals[with].origin && (v.kind == Kind::Either || tag_of(v, k));
-  };
-  for (const auto& [k, with] : twin_of)
-    if (has_twin(k, with)) ++twins[f.locals[with].origin];
-  for (const auto& [k, with] : twin_of)
-    if (const int64_t origin = f.locals[with].origin; has_twin(k, with) && holders[origin] == 1 + twins[origin])
-      equal.insert(k);
-  for (const std::size_t k : equal) {
-    --holders[f.locals[k].origin];
-    f.locals[k].origin = ++origins;
-    holders[f.locals[k].origin] = 1;
-  }
+  const Twins twin_of = twins_at(f.pc);
+  const std::set<std::size_t> equal = part_twins(f.locals, twin_of, holders);
   const bool tags_all = loops().size() > 1;
   const auto is_tagged = [&](std::size_t k) {
     const Typed& v = f.locals[k];
@@ -244,56 +294,19 @@ void LoopTranslator::tag(LoopState& to) {
     const bool is_either = hints_.either.count(k) != 0 && v.kind != Kind::Either && v.wide_number();
     return (is_either || is_dead_at(f.pc, k)) && tag_of(v, k);
   };
-  std::map<int64_t, int> others = holders;  // without those that can be tagged
+  Holders others = holders;  // without those that can be tagged
   for (std::size_t k = 0; k < f.locals.size(); ++k)
     if (f.locals[k].origin != 0 && is_tagged(k)) --others[f.locals[k].origin];
   for (std::size_t k = 0; k < f.locals.size(); ++k) {
     Typed& v = f.locals[k];
-    if (v.kind == Kind::Either && is_dead_at(f.pc, k)) {
+    const bool is_dead = is_dead_at(f.pc, k);
+    if (v.kind == Kind::Either && is_dead) {
       v.kind = Kind::Dead;
       v.dtype = {};
     }
-    if ((v.origin != 0 && others[v.origin] != 0) || !is_tagged(k)) continue;
-    Typed tagged;
-    tagged.ids = {integer(*tag_of(v, k)), integer(0), number(0.0)};
-    if (v.is_float_object()) {
-      PyObject* object = v.value->object.get();
-      program->held.push_back(v.value->object);
-      tagged.ids[1] = address(object);
-      tagged.ids[2] = number(PyFloat_AS_DOUBLE(object));
-    } else if (!v.ids.empty()) {
-      tagged.ids[type_of(v.ids[0]) == cfg::Type::F64 ? 2 : 1] = v.ids[0];
-    }
-    tagged.origin = v.origin;
-    tagged.kind = Kind::Dead;
-    if (!is_dead_at(f.pc, k)) {
-      tagged.kind = Kind::Either;
-      tagged.dtype = *v.wide_number();
-      if (tagged.origin == 0) tagged.origin = ++origins;
-    }
-    v = std::move(tagged);
+    if ((v.origin == 0 || others[v.origin] == 0) && is_tagged(k)) v = tagged(v, *tag_of(v, k), is_dead);
   }
-  // Which ones are equal to their twins: some are by what an earlier head has found.
-  std::map<std::size_t, cfg::Id> is_equal;
-  const auto was_twin = [](const Typed& v, const Typed& of) {
-    return v.kind == Kind::Dead && v.ids.size() > 3 && v.twin != 0 && v.twin == of.origin;
-  };
-  for (const auto& [k, with] : twin_of) {
-    const Typed &v = f.locals[k], &other = f.locals[with];
-    if (v.kind != Kind::Dead || (v.origin != 0 && holders[v.origin] > 1)) continue;
-    is_equal[k] = was_twin(v, other) ? v.ids[3] : was_twin(other, v) ? other.ids[3] : integer(equal.count(k) != 0);
-  }
-  for (std::size_t k = 0; k < f.locals.size(); ++k)
-    if (Typed& v = f.locals[k]; v.kind == Kind::Dead) {
-      v.ids.resize(3);
-      v.twin = 0;
-    }
-  for (const auto& [k, id] : is_equal) {
-    Typed& other = f.locals[twin_of.at(k)];
-    if (other.kind == Kind::Dead && other.origin == 0) other.origin = ++origins;
-    f.locals[k].ids.push_back(id);
-    f.locals[k].twin = other.origin;
-  }
+  link_twins(f.locals, twin_of, holders, equal);
 }
 
 void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& locals) {
@@ -321,7 +334,7 @@ void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& loc
       if (a.kind == Kind::Int && b.kind == Kind::Int && a.natural != b.natural) hints.negative.insert(k);
       if (a.kind == b.kind && a.dtype == b.dtype) continue;
       // What the outermost loop carries keeps its types, for the sake of threads: they cannot share what has a tag.
-      alike = is_dead_at(head, k) && a.wide_number() && a.wide_number() == b.wide_number();
+      alike = loops().size() > 1 && is_dead_at(head, k) && a.wide_number() && a.wide_number() == b.wide_number();
       hints.either.insert(k);
     }
     if (alike && (hints.either.size() > hints_.either.size() || hints.twins.size() > hints_.twins.size() ||

@@ -116,8 +116,15 @@ class LoopTranslator : public LoopBuilder {
   void translate(Given given);
   const std::vector<std::pair<uint32_t, uint32_t>>& loops();
   std::optional<int64_t> tag_of(const Typed& v, std::size_t local);
+  using Twins = std::map<std::size_t, std::size_t>;
+  using Holders = std::map<int64_t, int>;  // by identity: how many values have it
   /// Of locals that are dead at the head of a loop: the ones that they may hold the object of.
-  std::map<std::size_t, std::size_t> twins_at(uint32_t pc);
+  Twins twins_at(uint32_t pc);
+  std::set<std::size_t> part_twins(std::vector<Typed>& locals, const Twins& twin_of, Holders& holders);
+  void link_twins(std::vector<Typed>& locals, const Twins& twin_of, Holders& holders,
+                  const std::set<std::size_t>& equal);
+  /// A dead variable or an Either.
+  Typed tagged(const Typed& v, int64_t tag, bool is_dead);
   void tag(LoopState& to);
   /// Does the state at the head of a loop differ from an earlier one only in what hints are for?
   void compare_versions(uint32_t pc, const std::vector<Typed>& locals);
