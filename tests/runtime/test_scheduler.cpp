@@ -38,6 +38,7 @@ TEST(Scheduler, VisitsEachIndexOnce) {
 }
 
 TEST(Scheduler, KeepsToTheBudgetOfOpenMP) {
+  unsetenv("OMP_NUM_THREADS");
   set_num_threads(0);
   const int allowed = num_threads();
   const auto with = [](const char* text) {
