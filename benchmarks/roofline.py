@@ -74,7 +74,7 @@ def multiplied(dtype: str, rounds: int) -> float:
 
 
 def elements(shape: str) -> int:
-    """Of a shape as graphs print it."""
+    """The number of elements of a shape, given as the text that graphs print for it."""
     return int(np.prod([int(d) for d in shape.split(",") if d.strip()] or [1]))
 
 

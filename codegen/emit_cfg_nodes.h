@@ -44,7 +44,7 @@ class CfgNodes : protected CfgRegisters {
   /// The call of a node, whose result is not put anywhere yet.
   asmjit::InvokeNode* call(const Node& n);
   asmjit::InvokeNode* call_itself(const Node& n);
-  /// Of the function that such calls call: the SelfCallRun, the depth, the arguments.
+  /// The signature of the function that makes such calls: the SelfCallRun, the depth, the arguments.
   static void describe(const cfg::SelfCalls& self, asmjit::FuncSignatureBuilder& signature);
   /// A symbol or a pointer.
   void emit_input(Id id);
@@ -60,7 +60,7 @@ class CfgNodes : protected CfgRegisters {
   Mem cell_;  // on the stack: what goes from a vector register to a general one
   Gp symbols_, pointers_, objects_, out_, poll_;
 
-  /// Of a graph that calls itself: the function that these calls call.
+  /// If the graph calls itself: the second function, which is its code with arguments in registers.
   struct Itself {
     const cfg::SelfCalls* calls = nullptr;
     asmjit::FuncNode* function = nullptr;

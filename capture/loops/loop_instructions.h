@@ -54,7 +54,7 @@ Typed make_complex(LoopTranslator& t, const std::vector<Typed>& args);
 // loop_operators.cpp
 /// Is an operator on Python's numbers the one on NumPy's scalars, as long as no check of it fails?
 bool is_computed_alike(int nb, graph::DType dtype);
-/// Of such an operator: one operand at least is an Either, and none a Scalar.
+/// The result of such an operator if at least one operand is an Either, and none is a Scalar.
 Typed either_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
 Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
 Typed unary(LoopTranslator& t, Opcode op, const Typed& v);

@@ -333,7 +333,7 @@ void LoopTranslator::compare_versions(uint32_t pc, const std::vector<Typed>& loc
       }
       if (a.kind == Kind::Int && b.kind == Kind::Int && a.natural != b.natural) hints.negative.insert(k);
       if (a.kind == b.kind && a.dtype == b.dtype) continue;
-      // What the outermost loop carries keeps its types, for the sake of threads: they cannot share what has a tag.
+      // A variable that the outermost loop carries gets no tag: several threads could not share the rounds then.
       alike = loops().size() > 1 && is_dead_at(head, k) && a.wide_number() && a.wide_number() == b.wide_number();
       hints.either.insert(k);
     }
@@ -448,13 +448,7 @@ void LoopTranslator::decide(const Typed& either) {
   LoopState other = state;
   become(state, scalar);
   become(other, python);
-  const cfg::Edge first = edge_to(state), second = edge_to(std::move(other));
-  cfg::Block& b = cfg.blocks[block];
-  b.end = cfg::Block::End::Branch;
-  b.condition = condition;
-  b.to[0] = first;
-  b.to[1] = second;
-  ended = true;
+  part(condition, state, std::move(other));
 }
 
 uint32_t LoopTranslator::new_block(uint32_t level) {
@@ -545,6 +539,16 @@ void LoopTranslator::jump(uint32_t target) {
   ended = true;
 }
 
+void LoopTranslator::part(cfg::Id condition, LoopState yes, LoopState no) {
+  const cfg::Edge first = edge_to(std::move(yes)), second = edge_to(std::move(no));
+  cfg::Block& b = cfg.blocks[block];
+  b.end = cfg::Block::End::Branch;
+  b.condition = condition;
+  b.to[0] = first;
+  b.to[1] = second;
+  ended = true;
+}
+
 void LoopTranslator::branch(cfg::Id condition, uint32_t yes, uint32_t no) {
   if (cfg.is_const(condition)) return jump(cfg.at(condition).imm ? yes : no);
   flush_pending();
@@ -557,13 +561,7 @@ void LoopTranslator::branch(cfg::Id condition, uint32_t yes, uint32_t no) {
   LoopState other = state;
   other.frames.back().pc = no;
   frame().pc = yes;
-  const cfg::Edge first = edge_to(state), second = edge_to(std::move(other));
-  cfg::Block& b = cfg.blocks[block];
-  b.end = cfg::Block::End::Branch;
-  b.condition = condition;
-  b.to[0] = first;
-  b.to[1] = second;
-  ended = true;
+  part(condition, state, std::move(other));
 }
 
 void LoopTranslator::translate(Given given) {
@@ -881,14 +879,7 @@ void LoopTranslator::step(const Instr& i) {
       falls.frames.back().pc = behind;
       falls.frames.back().stack.pop_back();
       const bool yes = i.op == Opcode::JumpIfTrueOrPop;
-      const cfg::Edge first = edge_to(yes ? jumps : falls), second = edge_to(yes ? falls : jumps);
-      cfg::Block& b = cfg.blocks[block];
-      b.end = cfg::Block::End::Branch;
-      b.condition = condition;
-      b.to[0] = first;
-      b.to[1] = second;
-      ended = true;
-      return;
+      return part(condition, yes ? jumps : falls, yes ? falls : jumps);
     }
     case Opcode::GetIter: get_iter(*this); return next();
     case Opcode::ForIter:

@@ -22,7 +22,7 @@
 
 namespace framejit::capture {
 
-/// What keeps the versions of loops few, as far as it is known.
+/// Which locals differ between the rounds of a loop in a way that one version of the loop can handle.
 struct VersionHints {
   std::set<std::size_t> negative;  // locals that are ints below 0 in some rounds
   std::set<std::size_t> either;    // locals that are Python's numbers or scalars of NumPy
@@ -118,7 +118,7 @@ class LoopTranslator : public LoopBuilder {
   std::optional<int64_t> tag_of(const Typed& v, std::size_t local);
   using Twins = std::map<std::size_t, std::size_t>;
   using Holders = std::map<int64_t, int>;  // by identity: how many values have it
-  /// Of locals that are dead at the head of a loop: the ones that they may hold the object of.
+  /// For each local that is dead at the head of a loop and may hold the same object as another local: that one.
   Twins twins_at(uint32_t pc);
   std::set<std::size_t> part_twins(std::vector<Typed>& locals, const Twins& twin_of, Holders& holders);
   void link_twins(std::vector<Typed>& locals, const Twins& twin_of, Holders& holders,
@@ -128,12 +128,14 @@ class LoopTranslator : public LoopBuilder {
   void tag(LoopState& to);
   /// Does the state at the head of a loop differ from an earlier one only in what hints are for?
   void compare_versions(uint32_t pc, const std::vector<Typed>& locals);
-  /// What has to be a number of one type before an instruction is translated; null: nothing.
+  /// The operand of an instruction whose type has to be decided before it is translated; null: there is none.
   const Typed* undecided(const Instr& i);
   /// The instruction is translated once for each type of a number.
   void decide(const Typed& either);
   uint32_t level_of(uint32_t pc);
   void jump(uint32_t target);
+  /// Ends the block: control goes on in one of two states.
+  void part(cfg::Id condition, LoopState yes, LoopState no);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
   void step(const Instr& i);
 

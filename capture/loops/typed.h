@@ -77,7 +77,7 @@ struct Typed {
   }
   /// An existing float, such as np.inf.
   bool is_float_object() const;
-  /// Of an Either, and of what may become one: float64 or int64.
+  /// The NumPy type, float64 or int64, of an Either and of a number that may become one; nothing for other values.
   std::optional<graph::DType> wide_number() const {
     if (kind == Kind::Float || is_float_object()) return graph::DType::F64;
     if (kind == Kind::Int) return graph::DType::I64;
