@@ -112,6 +112,13 @@ enum BinaryKind {
 /// operands in front of it; the elements of the first operand at the indices that the second one holds; the operands.
 enum VectorKind { kNegative = -1, kSame = -2, kFill = -3, kApply = -4, kGather = -5, kListed = -6 };
 
+/// Calls f for what makes up the value, and for what makes up its items.
+template <class F>
+void for_each_part(Typed& v, F&& f) {
+  f(v);
+  for (Typed& i : v.items) for_each_part(i, f);
+}
+
 Typed of_int(cfg::Id id, bool natural = false);
 Typed of_bool(cfg::Id id);
 Typed of_float(cfg::Id id);
