@@ -75,6 +75,13 @@ Typed literal(LoopTranslator& t, PyObject* object) {
       v.items.push_back(literal(t, PyTuple_GET_ITEM(object, i)));
     return v;
   }
+  if (PySlice_Check(object)) {  // a constant of the code on CPython 3.14 and later
+    const auto* slice = reinterpret_cast<PySliceObject*>(object);
+    Typed v;
+    v.kind = Kind::Slice;
+    for (PyObject* item : {slice->start, slice->stop, slice->step}) v.items.push_back(literal(t, item));
+    return v;
+  }
   if (const auto known_one = t.objects.literals.find(object); known_one != t.objects.literals.end())
     return known_one->second;
   Typed v;

@@ -359,6 +359,14 @@ Typed LoopTranslator::pop_operand() {
   return pop_known();
 }
 
+Typed LoopTranslator::pop_slice(int parts) {
+  Typed slice;
+  slice.kind = Kind::Slice;
+  slice.items.resize(static_cast<std::size_t>(parts));
+  for (std::size_t k = slice.items.size(); k-- > 0;) slice.items[k] = pop_known();
+  return slice;
+}
+
 void LoopTranslator::push(Typed v) {
   name(v);
   frame().stack.push_back(std::move(v));
@@ -489,8 +497,10 @@ void LoopTranslator::step(const Instr& i) {
       push(get_item(*this, container, key));
       return next();
     }
-    case Opcode::StoreSubscr: {
-      const Typed key = pop_known(), container = pop_known(), value = pop_operand();
+    case Opcode::StoreSubscr:
+    case Opcode::StoreSlice: {
+      const Typed key = i.op == Opcode::StoreSlice ? pop_slice(2) : pop_known();
+      const Typed container = pop_known(), value = pop_operand();
       set_item(*this, container, key, value);
       next();
       return take_checkpoint(true);
@@ -538,21 +548,11 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::BinarySlice: {
-      Typed key;
-      key.kind = Kind::Slice;
-      key.items.resize(2);
-      key.items[1] = pop_known();
-      key.items[0] = pop_known();
+      const Typed key = pop_slice(2);
       push(get_item(*this, pop_known(), key));
       return next();
     }
-    case Opcode::BuildSlice: {
-      Typed key;
-      key.kind = Kind::Slice;
-      for (int k = 0; k < i.arg; ++k) key.items.insert(key.items.begin(), pop_known());
-      push(std::move(key));
-      return next();
-    }
+    case Opcode::BuildSlice: push(pop_slice(i.arg)); return next();
     case Opcode::BuildList: {
       Typed display;
       display.kind = Kind::Display;

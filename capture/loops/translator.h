@@ -58,6 +58,8 @@ class LoopTranslator : public LoopBuilder {
   Typed pop_known();
   /// As pop_known, but also a vector that is still to be computed.
   Typed pop_operand();
+  /// A slice made of the last `parts` values.
+  Typed pop_slice(int parts);
   void push(Typed v);
   /// Gives the value an identity, if it can have one.
   void name(Typed& v);

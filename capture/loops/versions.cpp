@@ -195,6 +195,7 @@ std::size_t taken_by(const Instr& i) {
     case Opcode::ContainsOp: return 2;
     case Opcode::StoreSubscr:
     case Opcode::BinarySlice: return 3;
+    case Opcode::StoreSlice: return 4;
     case Opcode::BuildTuple:
     case Opcode::BuildSlice:
     case Opcode::BuildList: return static_cast<std::size_t>(i.arg);
