@@ -174,9 +174,9 @@ class BitCount {
   }
 
   void rewrite(int back, bool never_zero) {
-    std::vector<Id> kept;
+    std::vector<Id> kept;  // no polls: it is no loop any more
     for (const Id id : cfg_.blocks[b_].nodes)
-      if (cfg_.is_const(id) || cfg_.at(id).op == Op::Poll) kept.push_back(id);
+      if (cfg_.is_const(id)) kept.push_back(id);
     cfg_.blocks[b_].nodes = std::move(kept);
     Node zero;
     zero.type = Type::I64;

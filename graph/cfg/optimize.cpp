@@ -609,7 +609,12 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
   }
   simplify(version_loops(cfg));
   count_once(cfg);
-  if (rotate_loops(cfg)) add_preheaders(cfg);
+  if (rotate_loops(cfg)) {
+    join_blocks(cfg);
+    add_preheaders(cfg);
+    simplify();
+    simplify(count_bits(cfg));
+  }
   simplify();
   count_once(cfg);
   step_addresses(cfg);

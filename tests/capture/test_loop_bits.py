@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -72,9 +70,8 @@ def test_the_number_of_bits():
         for _ in range(2):
             check_same(run(total_of_bits, bounds), run(marked, bounds), str(bounds))
     (loop, *_) = loops(marked)
-    if sys.version_info < (3, 14):  # later ones ask at the begin of a round
-        assert " = ones %" in loop["graph"], loop["graph"]
-        assert "depth 2" not in loop["graph"]
+    assert " = ones %" in loop["graph"], loop["graph"]
+    assert "depth 2" not in loop["graph"]
 
 
 @pytest.mark.usefixtures("kernels")
