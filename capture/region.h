@@ -168,6 +168,9 @@ struct CaptureRequest {
   const std::set<uint32_t>* bytecode_loops = nullptr;
   /// Loops of which earlier captures found that they would not compile.
   RefusedLoops* refused_loops = nullptr;
+  /// Of the loop at the entry: are indices that are a natural number less a constant often below 0? A compiled loop
+  /// that took them not to be says so here.
+  std::shared_ptr<bool> wraps_indices;
   std::vector<Frontend*> frontends;
   CaptureOptions options;
 };

@@ -38,6 +38,7 @@ using Type = cfg::Type;
 namespace {
 
 constexpr std::size_t kMostInlined = 12;
+constexpr std::size_t kMostItems = 12;  // of a tuple that a loop goes over: each round is translated
 
 /// A float without its fraction. What is not finite, or does not fit, gives the least integer.
 Typed to_int(LoopTranslator& t, cfg::Id value) {
@@ -252,6 +253,12 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     return joint;
   }
   if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(t, args);
+  if (is(&PyFloat_Type) && count == 1 && args[0].kind == Kind::Object && args[0].value->is_constant() &&
+      PyUnicode_CheckExact(args[0].value->object.get())) {  // float("inf")
+    const Ref<> made = Ref<>::steal(PyFloat_FromString(args[0].value->object.get()));
+    if (!made) PyErr_Clear();
+    else return of_float(t.number(PyFloat_AS_DOUBLE(made.get())));
+  }
   if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(t.settled(as_f64(t, args[0])));
   if (is(&PyBool_Type) && count == 1) return of_bool(truth(t, args[0]));
   if (is(&PyLong_Type) && count == 1 && args[0].is_number()) {
@@ -649,10 +656,16 @@ cfg::Id has_more(LoopTranslator& t, const Typed& iterator) {
   if (const cfg::Id left = iterator.left(); left != cfg::kNone) return t.op(Op::Ne, Type::I64, left, t.integer(0));
   if (iterator.kind == Kind::Joint) {
     cfg::Id all = t.integer(1);
-    for (const Typed& part : iterator.items) all = t.op(Op::And, Type::I64, all, has_more(t, part));
+    for (const Typed& part : iterator.items) {
+      const cfg::Id more = has_more(t, part);
+      if (!t.cfg.is_const(more)) all = t.cfg.is_const(all) ? more : t.op(Op::And, Type::I64, all, more);
+      else if (t.cfg.at(more).imm == 0) return more;
+    }
     return all;
   }
   if (iterator.items.empty()) return t.integer(1);
+  if (iterator.goes_over_tuple())
+    return t.integer(static_cast<std::size_t>(iterator.op) < iterator.items[0].items.size());
   return t.op(Op::Lt, Type::I64, iterator.ids[0], t.load(iterator.items[0].ids[0], py::kListSize));
 }
 
@@ -674,6 +687,11 @@ Typed take(LoopTranslator& t, Typed& iterator) {
       tuple.items.push_back(std::move(item));
     }
     return tuple;
+  }
+  if (iterator.goes_over_tuple()) {
+    Typed item = iterator.items[0].items[static_cast<std::size_t>(iterator.op++)];
+    for_each_part(item, [&](Typed& part) { part.origin = part.is_fixed ? ++t.origins : part.origin; });
+    return item;
   }
   const cfg::Id at = iterator.ids[0];
   if (iterator.items.empty()) {
@@ -709,6 +727,17 @@ void for_item(LoopTranslator& t, const Instr& i) {
   LoopState ended = t.state;
   const bool was_there = iterator.object >= 0;
   const cfg::Id more = has_more(t, iterator);
+  if (t.cfg.is_const(more) && !was_there) {
+    if (t.cfg.at(more).imm == 0) {
+      stack.resize(stack.size() - py::kIteratorSlots);
+      t.frame().pc = static_cast<uint32_t>(i.arg);
+    } else {
+      Typed item = take(t, iterator);
+      t.frame().pc = behind;
+      t.push(std::move(item));
+    }
+    return;
+  }
   const uint32_t here = t.block;
   const uint32_t level = t.cfg.blocks[here].level;
   // The item is read in a block of its own, after the test.
@@ -740,7 +769,7 @@ void for_item(LoopTranslator& t, const Instr& i) {
 
 namespace {
 
-/// An iterator over a list, an array or a range; what is one already stays itself.
+/// An iterator over a list, a short tuple, an array or a range; what is one already stays itself.
 Typed iterator_over(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::Joint || v.kind == Kind::RangeIterator || v.kind == Kind::Iterator) return v;
   std::optional<Typed> over = list_of(t, v);
@@ -754,6 +783,19 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
     iterator.ids = {t.integer(0)};
     if (over->kind != Kind::List) iterator.ids.push_back(over->ids[1]);
     iterator.items = {*over};
+    return iterator;
+  }
+  if (std::optional<Typed> tuple = tuple_of(t, v)) {
+    if (tuple->items.size() > kMostItems) throw NotCompiled{"a loop over a long tuple"};
+    if (py::kIteratorSlots > 1) throw NotCompiled{"a loop over a tuple"};
+    for (const Typed& item : tuple->items)
+      if (!can_make(item)) throw NotCompiled{"a loop over what is no range, array or list"};
+    // Ints that the interpreter has one object for stay constants.
+    for_each_part(*tuple, [&](Typed& part) {
+      part.is_fixed = part.kind == Kind::Int && t.cfg.is_const(part.ids[0]) && is_shared_int(t.cfg.at(part.ids[0]).imm);
+    });
+    iterator.kind = Kind::Iterator;
+    iterator.items = {std::move(*tuple)};
     return iterator;
   }
   if (v.kind != Kind::Range) throw NotCompiled{"a loop over what is no range, array or list"};

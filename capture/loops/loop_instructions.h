@@ -21,10 +21,14 @@ void enter(LoopTranslator& t, LoopState& state);
 /// Looks at an object: from here on its kind is guarded. A vector that is still to be computed becomes an array.
 Typed known(LoopTranslator& t, Typed v);
 Typed literal(LoopTranslator& t, PyObject* object);
+/// The interpreter has one object for each of these ints, wherever they come from.
+constexpr bool is_shared_int(int64_t value) { return value >= -5 && value <= 256; }
 /// An array as a View: its address, lengths and strides; null for anything else.
 const Typed* array_of(LoopTranslator& t, const Typed& v);
 /// A list by its address; nothing for anything else.
 std::optional<Typed> list_of(LoopTranslator& t, const Typed& v);
+/// A tuple by its items, also one that exists; nothing for anything else.
+std::optional<Typed> tuple_of(LoopTranslator& t, const Typed& v);
 /// The item at an index that is known to be within the list.
 Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id index);
 /// Is the value true, as 0 or 1?

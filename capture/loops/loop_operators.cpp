@@ -255,7 +255,8 @@ Typed int_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b)
     case kAdd: return of_int(t.exact(Op::AddExact, x, y), natural);
     case kSub: {
       Typed made = of_int(t.exact(Op::SubExact, x, y));
-      made.seldom_negative = a.natural && t.cfg.is_const(y) && t.cfg.at(y).imm > 0;
+      const bool wraps = t.program->wraps_indices && *t.program->wraps_indices;
+      made.seldom_negative = !wraps && a.natural && t.cfg.is_const(y) && t.cfg.at(y).imm > 0;
       return made;
     }
     case kMul: return of_int(t.exact(Op::MulExact, x, y), natural);
@@ -505,6 +506,7 @@ cfg::Id index(LoopTranslator& t, const Typed& v, cfg::Id length) {
     at = t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, at, t.integer(0)), t.op(Op::Add, Type::I64, at, length),
               at);
   t.check(t.op(Op::Below, Type::I64, at, length));
+  if (!v.natural && v.seldom_negative) t.program->exits[t.exit()].wraps = true;
   return at;
 }
 

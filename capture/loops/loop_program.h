@@ -72,6 +72,7 @@ struct LoopExit {
   int kept = 0;                       // so many entries at its bottom are those of the entry
   std::string why;                    // what the interpreter has to do there, if the loop never does it
   bool early = false;                 // the interpreter goes on in the loop
+  bool wraps = false;                 // an index below 0 is left to the interpreter
   int line = 0;
 };
 
@@ -91,6 +92,7 @@ struct LoopProgram {
   int line = 0, last_line = 0;
   bool has_scratch = false;
   bool has_long_vectors = false;         // for which several elements at once pay from the first run on
+  std::shared_ptr<bool> wraps_indices;   // see CaptureRequest
   std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };
 

@@ -89,9 +89,7 @@ Typed literal(LoopTranslator& t, PyObject* object) {
   v.value = t.session.values().constant(object);
   Typed number = of_value(t, v.value);
   if (!number.is_single()) return v;
-  // The interpreter has one object for each of these ints, wherever they come from.
-  const auto is_cached = [](int64_t value) { return value >= -5 && value <= 256; };
-  if (number.kind != Kind::Int || !is_cached(t.cfg.at(number.ids[0]).imm)) number.origin = ++t.origins;
+  if (number.kind != Kind::Int || !is_shared_int(t.cfg.at(number.ids[0]).imm)) number.origin = ++t.origins;
   t.objects.literals.emplace(object, number);
   return number;
 }
@@ -270,6 +268,20 @@ std::optional<Typed> list_of(LoopTranslator& t, const Typed& v) {
   list.ids = {t.input(cfg::Op::Object, t.fetched(v.value->source))};
   list.holds = held_by(v.value->object.get());
   return list;
+}
+
+std::optional<Typed> tuple_of(LoopTranslator& t, const Typed& v) {
+  if (v.kind == Kind::Tuple) return v;
+  if (v.kind != Kind::Object || v.value->kind != ValueKind::Tuple) return std::nullopt;
+  Typed tuple;
+  tuple.kind = Kind::Tuple;
+  for (Value* item : v.value->items) {
+    Typed object;
+    object.kind = Kind::Object;
+    object.value = item;
+    tuple.items.push_back(known(t, std::move(object)));
+  }
+  return tuple;
 }
 
 namespace {

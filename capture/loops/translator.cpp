@@ -51,6 +51,7 @@ LoopTranslator::LoopTranslator(const CaptureRequest& its_request, uint32_t last_
       session(text_of(its_request.view->code()->co_qualname), varied, its_request.frontends),
       executor(session, its_request.options) {
   varied.all = true;
+  program->wraps_indices = request.wraps_indices;
   if (request.varied) varied.names = request.varied->names;
   for (int k = 0; k < request.view->local_count(); ++k) varied.names.insert(text_of(request.view->local_name(k)));
 }
@@ -84,7 +85,10 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       number(static_cast<int64_t>(reinterpret_cast<uintptr_t>(v.value)));
       number(v.slot);
       break;
-    case Kind::Int: key += v.natural ? '+' : '-'; break;
+    case Kind::Int:
+      key += v.natural ? '+' : '-';
+      if (v.is_fixed) number(v.ids[0]);
+      break;
     case Kind::Either: number(static_cast<int>(v.dtype)); break;
     case Kind::Dead: number(static_cast<int64_t>(v.ids.size())); break;
     case Kind::Scalar:
@@ -110,6 +114,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
     case Kind::Joint:
       number(v.slot);
       number(v.object);
+      number(v.op);
       key += v.holds;
       for (const Typed& i : v.items) append_key(key, i, origins);
       key += ".";
@@ -147,6 +152,18 @@ std::string key_of(const LoopState& state) {
   }
   key += std::to_string(state.checkpoint ? state.checkpoint->number : 0);
   return key;
+}
+
+/// Which round of loops over tuples a frame is in.
+std::vector<int> rounds_of_tuples(const LoopFrame& f) {
+  std::vector<int> out;
+  const auto look = [&out](const auto& self, const Typed& v) -> void {
+    if (v.goes_over_tuple()) out.push_back(v.op);
+    for (const Typed& part : v.items)
+      if (v.kind == Kind::Joint) self(self, part);
+  };
+  for (const Typed& v : f.stack) look(look, v);
+  return out;
 }
 
 bool is_whole_temporary(const Typed& v) { return v.kind == Kind::View && v.slot == Typed::kTemporary && v.whole; }
@@ -213,18 +230,18 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
   for_each([&](Typed& part, bool alone) {
     if (part.origin != 0)
       FRAMEJIT_CHECK(values.emplace(part.origin, part.ids).first->second == part.ids, "one object, two values");
-    if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
+    if (alone && !part.is_fixed) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
   if (to.frames.size() == 1 && has_tags(f.pc)) compare_versions(f.pc, f.locals);
   new_block(level_of(to.frames.front().pc));
   if (to.frames.size() == 1) begins_at.back() = f.pc;
-  if (to.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
+  if (to.frames.size() == 1 && ++versions_[{f.pc, rounds_of_tuples(f)}] > kMostVersions)
     give_up("its variables have too many combinations of types");
   cfg.blocks.back().begins_round = request.view->is_loop_head(to.frames.front().pc);
   std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
-    if (alone) {
+    if (alone && !part.is_fixed) {
       for (cfg::Id& id : part.ids) id = cfg.add_param(edge.block, cfg.at(id).type);
       if (part.natural && (part.kind == Kind::Int || part.kind == Kind::RangeIterator))
         cfg.nodes[part.ids[0]].natural = true;
@@ -408,6 +425,7 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::Copy: {
       Typed& v = f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)];
+      v.is_fixed = false;
       if (v.kind == Kind::Vector) {
         v = known(*this, v);
         name(v);
@@ -426,6 +444,8 @@ void LoopTranslator::step(const Instr& i) {
       if (v.kind == Kind::Object && v.slot >= 0 && v.value->kind == ValueKind::Lazy)
         guard(executor, GuardKind::Bound, v.value->source);
       push(v);
+      Typed& copy = frame().stack.back();
+      if (std::exchange(copy.is_fixed, false)) copy.origin = ++origins;  // another variable that gets it may change
       return next();
     }
     case Opcode::StoreFast: {
@@ -575,10 +595,9 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::UnpackSequence: {
-      const Typed v = pop_known();
-      if (v.kind != Kind::Tuple || static_cast<int>(v.items.size()) != i.arg)
-        throw NotCompiled{"unpacking of what is no tuple"};
-      for (std::size_t k = v.items.size(); k-- > 0;) push(v.items[k]);
+      const std::optional<Typed> v = tuple_of(*this, pop_known());
+      if (!v || static_cast<int>(v->items.size()) != i.arg) throw NotCompiled{"unpacking of what is no tuple"};
+      for (std::size_t k = v->items.size(); k-- > 0;) push(v->items[k]);
       return next();
     }
     case Opcode::Jump: return jump(target);

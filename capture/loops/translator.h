@@ -147,7 +147,8 @@ class LoopTranslator : public LoopBuilder {
   std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;
-  std::map<uint32_t, int> versions_;  // by instruction of the outermost frame
+  // By instruction of the outermost frame, and round of the loops over tuples that are around it.
+  std::map<std::pair<uint32_t, std::vector<int>>, int> versions_;
   std::unordered_map<const CodeView*, std::vector<bool>> targets_;
   std::string given_up_;
   std::optional<uint32_t> array_work_;  // an operation on a whole array, in the outermost frame

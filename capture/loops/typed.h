@@ -47,11 +47,12 @@ struct Typed {
   int64_t twin = 0;        // Dead: the origin of what may be the same object; if it is, the fourth of `ids` is 1
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
+  bool is_fixed = false;         // Int: a constant in this version
   uint32_t array = 0;            // View: place in LoopProgram::fetched, or number of the temporary
   bool whole = false;            // View: not a part of an array
   bool turned = false;           // View: made by a slice that goes down
   std::vector<int64_t> seen;     // View, Vector: the lengths, or those of the array that it is a part of, at capture
-  int op = 0;                    // Vector: as BINARY_OP has it, or a VectorKind
+  int op = 0;                    // Vector: as BINARY_OP has it, or a VectorKind. Iterator over a tuple: its next item
   std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead, Either: those of LoopObject::Kind::Tagged
   std::vector<Typed> items;  // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
                              // it goes over; none: it counts. Joint: iterators. Vector: operands
@@ -69,6 +70,8 @@ struct Typed {
   }
   /// An array, or what may be one.
   bool is_array() const;
+  /// Over a tuple: each round has versions of its own, so the place needs no value.
+  bool goes_over_tuple() const { return kind == Kind::Iterator && !items.empty() && items[0].kind == Kind::Tuple; }
   bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
   /// Of an iterator: how many items are left; none: it is not known, or there is no end.
   cfg::Id left() const {

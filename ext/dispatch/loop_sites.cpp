@@ -38,10 +38,17 @@ void LoopSites::cannot_compile(uint32_t head, std::string reason) {
   reasons_[head] = std::move(reason);
 }
 
+std::shared_ptr<bool> LoopSites::wraps_indices(uint32_t head) {
+  std::shared_ptr<bool>& answer = wraps_indices_[head];
+  if (!answer) answer = std::make_shared<bool>(false);
+  return answer;
+}
+
 void LoopSites::clear() {
   element_loops_.clear();
   bytecode_loops_.clear();
   reasons_.clear();
+  wraps_indices_.clear();
   refused_.all.clear();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +22,8 @@ class LoopSites {
   /// Heads of loops that cannot be compiled as loops.
   std::set<uint32_t>& bytecode_loops() { return bytecode_loops_; }
   capture::RefusedLoops& refused_loops() { return refused_; }
+  /// See CaptureRequest.
+  std::shared_ptr<bool> wraps_indices(uint32_t head);
   /// Why a loop at this instruction cannot be, or null.
   const std::string* reason(uint32_t head) const;
 
@@ -32,6 +35,7 @@ class LoopSites {
  private:
   std::set<uint32_t> element_loops_, bytecode_loops_;
   std::map<uint32_t, std::string> reasons_;
+  std::map<uint32_t, std::shared_ptr<bool>> wraps_indices_;
   capture::RefusedLoops refused_;
 };
 

@@ -130,6 +130,7 @@ capture::CaptureOutcome capture_at(CodeState& state, CompileSite& place, capture
   capture::CaptureOutcome outcome;
   if (!whole && state.compiles_loops() && is_hot_loop(state, place, instr, request.frame) &&
       !state.loops.bytecode_loops().count(instr) && state.view()->is_loop_head(instr)) {
+    request.wraps_indices = state.loops.wraps_indices(instr);
     if (auto loop = capture::capture_loop(request)) {
       // The loop is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
       constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head
@@ -281,10 +282,14 @@ bool may_compile(CodeState& state, CompileSite& place, const guards::LiveSlots& 
   const std::shared_ptr<Entry> last = place.entries.empty() ? nullptr : place.entries.front();
   const bool forced = last && forced_guard >= 0 && static_cast<std::size_t>(forced_guard) < last->guards().size();
   const bool other_way = std::exchange(place.other_way, false);
+  const auto outdated =
+      std::find_if(place.entries.begin(), place.entries.end(), [](const auto& e) { return e->is_outdated(); });
+  const bool replaces = outdated != place.entries.end();
   std::optional<GuardFailure> failure =
-      forced ? last->explain_forced(forced_guard, live)
-      : last ? last->explain(live)
-             : GuardFailure{"what the entry was made for is alive", "true", "false", 0, {}, {}};
+      forced     ? last->explain_forced(forced_guard, live)
+      : replaces ? GuardFailure{"indices are seldom below 0", "true", "false", 0, {}, {}}
+      : last     ? last->explain(live)
+                 : GuardFailure{"what the entry was made for is alive", "true", "false", 0, {}, {}};
   if (!failure && other_way)
     failure = GuardFailure{"a branch goes as it was recorded", "true", "false", last->runner().other_way(), {}, {}};
   if (!failure) return false;             // it fits after all: the guard changed its mind between two looks
@@ -298,7 +303,9 @@ bool may_compile(CodeState& state, CompileSite& place, const guards::LiveSlots& 
         state.name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
     return false;
   }
-  const bool limit = !forced && place.is_at_limit(known || !last || other_way, state.entries.retired.entries());
+  if (replaces) state.entries.retire(place, static_cast<std::size_t>(outdated - place.entries.begin()));
+  const bool limit =
+      !forced && !replaces && place.is_at_limit(known || !last || other_way, state.entries.retired.entries());
   if (!limit) ++module::stats.recompiles;
   state.history.add({*failure, place.made - 1, last.get(), limit}, state.code());
   if (limit) place.at_limit = std::move(failure);

@@ -386,6 +386,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
+  wrapped_ += exit.wraps;
   const int64_t took = measures ? now_ns() - start : 0;
   measured_ += measures;
   if (exit.early && took > kLongNanoseconds) ++long_rounds_;

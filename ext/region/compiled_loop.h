@@ -42,6 +42,12 @@ class CompiledLoop {
     const bool nearly_always = left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
     return nearly_always || (4 * left_early_ > runs() && worthwhile_ * 8 < measured_);
   }
+  /// Does it leave so many indices below 0 to the interpreter that a loop that has them itself is faster? Then the next
+  /// capture knows it.
+  bool is_outdated() const {
+    return wrapped_ > kFewWrapped && 2 * wrapped_ > left_early_ && 4 * left_early_ > runs() &&
+           worthwhile_ * 8 < measured_;
+  }
   std::string graph_text() const;
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
@@ -52,6 +58,7 @@ class CompiledLoop {
 
  private:
   static constexpr int64_t kFewExits = 256;
+  static constexpr int64_t kFewWrapped = 32;
   static constexpr int64_t kFewRecursions = 32;
   static constexpr int64_t kWorthEntering = 8;  // calls that cost the interpreter more than an entry does
 
@@ -108,6 +115,7 @@ class CompiledLoop {
   int64_t parallel_rounds_ = 0;
   int64_t recursive_calls_ = 0;  // of runs that came to a result
   int64_t finished_ = 0, left_early_ = 0;
+  int64_t wrapped_ = 0;      // of those left early, at exits for indices below 0
   int64_t long_rounds_ = 0;  // of those left early
   int64_t measured_ = 0;     // runs whose time was taken, once some were left early
   int64_t worthwhile_ = 0;   // of those: runs that took longer than entering the loop

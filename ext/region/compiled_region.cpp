@@ -221,6 +221,7 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
 
 /// What happens in the loop happens for good: what may speak against a run is asked before.
 Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update) {
+  if (is_outdated_) return Outcome::Miss;
   FRAMEJIT_RUN_MEMORY(s, frame, conditions_->sizes);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
   if (conditions_->finalizers.may_run(s.matched, true)) return Outcome::Declined;
@@ -228,6 +229,10 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
   if (arrays::ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
   ++module::stats.kernel_calls;
   const bool complete = loop_->run(s.matched, update);
+  if (loop_->is_outdated()) {
+    *region_->loop->wraps_indices = true;
+    is_outdated_ = true;
+  }
   if (loop_->is_hopeless()) policy_.give_up(RunPolicy::kLeavesLoop);
   return complete ? Outcome::Done : Outcome::Error;
 }

@@ -60,6 +60,8 @@ class Entry {
   /// Are its results within the bounds of O1, instead of the bytecode's?
   bool is_at_o1() const { return at_o1_; }
   int64_t capture_ns = 0;
+  /// A capture of the same loop would be faster: no frame fits any more.
+  bool is_outdated() const { return is_outdated_; }
   bool all_forced = false;  // stress: each of its guards has failed once
 
   References& references() { return *references_; }
@@ -76,6 +78,7 @@ class Entry {
   // Declared so that what points into the region goes first.
   std::shared_ptr<const capture::Region> region_;
   RunPolicy policy_;
+  bool is_outdated_ = false;
   std::optional<PlanRunner> runner_;
   std::unique_ptr<guards::GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;

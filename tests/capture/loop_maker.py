@@ -15,6 +15,7 @@ import math
 import numpy as np
 LIMIT = 5
 RATE = 0.75
+PLACES = (0, -1, 2, 300)
 
 def helper(p, q):
     if p > q:
@@ -264,6 +265,13 @@ class LoopMaker:
             self.names.append(name)
             self.over_held = True
             self.round(indent + 1, depth)
+        elif roll < 0.1:
+            name = f"v{depth}"
+            self.emit(indent, self.pick(f"for {name} in (-1, 0, 1):", f"for {name} in (1, k, n):", f"for {name} in (x, 0.5, True, {self.number()}):", f"for w{name}, {name} in ((0, 1), (1, 0), (-1, 0)):", f"for w{name}, {name} in enumerate((2, k, -1)):", f"for {name} in PLACES:"))
+            self.names.append(name)
+            self.indices.append(name)
+            self.round(indent + 1, depth)
+            self.indices.pop()
         elif roll < 0.2:
             name = f"v{depth}"
             over = self.pick("a", "l", "b", "m[0]", "l", "m", f"a[{self.cut()}]")
