@@ -244,6 +244,10 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
     case Kind::Display:
     case Kind::Vector: FRAMEJIT_CHECK(false, "a slice, a list or a vector at an exit");  // can_make
     case Kind::Tuple:
+      if (!v.ids.empty()) {
+        o.kind = Made::Pointer;
+        break;
+      }
       o.kind = Made::Tuple;
       for (const Typed& item : v.items) o.parts.push_back(object_of(exit, values, made, item));
       break;

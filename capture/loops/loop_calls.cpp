@@ -26,7 +26,6 @@ void choose(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& arg
 Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args);
 Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args);
 void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args);
-Typed iterator_over(LoopTranslator& t, const Typed& v);
 
 }  // namespace
 
@@ -130,12 +129,19 @@ void do_call(LoopTranslator& t, const Instr& i) {
   for (std::size_t k = args.size(); k-- > 0;) args[k] = t.pop();
   const Typed second = t.pop(), first = t.pop();
   const Typed& callable = first.kind == Kind::Null ? second : first;
-  if (first.kind != Kind::Null && second.kind == Kind::List && args.size() == 1) {
-    append(t, second, known(t, std::move(args[0])));
-    Typed none;
-    none.kind = Kind::Object;
-    none.value = t.executor.none();
-    t.push(std::move(none));
+  if (first.kind != Kind::Null && second.kind == Kind::List) {
+    const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;
+    if (std::strcmp(name, "append") == 0 && args.size() == 1) {
+      append(t, second, known(t, std::move(args[0])));
+      Typed none;
+      none.kind = Kind::Object;
+      none.value = t.executor.none();
+      t.push(std::move(none));
+    } else if (std::strcmp(name, "pop") == 0 && args.empty()) {
+      t.push(take_last(t, second));
+    } else {
+      throw NotCompiled{"a call of list." + std::string(name) + "() with such arguments"};
+    }
     t.frame().pc = t.frame().view->behind(t.frame().pc);
     return t.take_checkpoint(true);
   }
@@ -252,6 +258,8 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     count_items(joint, choose);
     return joint;
   }
+  if (is(&PyList_Type) && count == 1)
+    if (std::optional<Typed> made = list_from(t, args[0])) return *made;
   if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(t, args);
   if (is(&PyFloat_Type) && count == 1 && args[0].kind == Kind::Object && args[0].value->is_constant() &&
       PyUnicode_CheckExact(args[0].value->object.get())) {  // float("inf")
@@ -505,7 +513,7 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args)
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
   for (Typed& a : args) {
     if (a.is_iterator()) throw NotCompiled{kHeldIterator};
-    if (a.kind == Kind::Display) throw NotCompiled{"a new list"};
+    if (a.kind == Kind::Display) a = made_list(t, a);
     if (a.kind == Kind::Vector) a = known(t, std::move(a));
     t.name(a);
   }
@@ -550,6 +558,7 @@ void do_return(LoopTranslator& t, Typed v) {
     t.push(std::move(v));
     throw NotCompiled{"the end of the function"};
   }
+  if (v.kind == Kind::Display) v = made_list(t, v);
   t.state.frames.pop_back();
   t.push(std::move(v));
   // All returns of the function go on in one block.
@@ -598,10 +607,11 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name) {
   return made;
 }
 
-/// Methods of instances, `list.append`, and the conjugate of a complex number, as the interpreter has them in front of
-/// the call: the method and what it is of.
+/// Methods of instances, `list.append`, `list.pop`, and the conjugate of a complex number, as the interpreter has them
+/// in front of the call: the method and what it is of.
 bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
-  const bool appends = PyUnicode_CompareWithASCIIString(name, "append") == 0;
+  const bool of_list =
+      PyUnicode_CompareWithASCIIString(name, "append") == 0 || PyUnicode_CompareWithASCIIString(name, "pop") == 0;
   const Typed of = known(t, v);
   for (const cfg::Function& f : kIntMethods)
     if (of.kind == Kind::Int && PyUnicode_CompareWithASCIIString(name, f.name) == 0) {
@@ -638,7 +648,7 @@ bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
     t.push(of);
     return true;
   }
-  const std::optional<Typed> list = appends ? list_of(t, of) : std::nullopt;
+  const std::optional<Typed> list = of_list ? list_of(t, of) : std::nullopt;
   if (!list && (!of.is_complex() || PyUnicode_CompareWithASCIIString(name, "conjugate") != 0)) return false;
   t.pop();
   Typed method;
@@ -767,9 +777,6 @@ void for_item(LoopTranslator& t, const Instr& i) {
   t.push(std::move(item));
 }
 
-namespace {
-
-/// An iterator over a list, a short tuple, an array or a range; what is one already stays itself.
 Typed iterator_over(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::Joint || v.kind == Kind::RangeIterator || v.kind == Kind::Iterator) return v;
   std::optional<Typed> over = list_of(t, v);
@@ -785,7 +792,12 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
     iterator.items = {*over};
     return iterator;
   }
-  if (std::optional<Typed> tuple = tuple_of(t, v)) {
+  std::optional<Typed> tuple = tuple_of(t, v);
+  if (v.kind == Kind::Display) {
+    tuple = v;
+    tuple->kind = Kind::Tuple;
+  }
+  if (tuple) {
     if (tuple->items.size() > kMostItems) throw NotCompiled{"a loop over a long tuple"};
     if (py::kIteratorSlots > 1) throw NotCompiled{"a loop over a tuple"};
     for (const Typed& item : tuple->items)
@@ -812,8 +824,6 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
   iterator.ids = {start, left, step};
   return iterator;
 }
-
-}  // namespace
 
 void get_iter(LoopTranslator& t) {
   t.push(iterator_over(t, t.pop_known()));

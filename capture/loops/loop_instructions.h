@@ -22,7 +22,8 @@ void enter(LoopTranslator& t, LoopState& state);
 Typed known(LoopTranslator& t, Typed v);
 Typed literal(LoopTranslator& t, PyObject* object);
 /// The interpreter has one object for each of these ints, wherever they come from.
-constexpr bool is_shared_int(int64_t value) { return value >= -5 && value <= 256; }
+inline constexpr int64_t kLeastShared = -5, kMostShared = 256;
+constexpr bool is_shared_int(int64_t value) { return value >= kLeastShared && value <= kMostShared; }
 /// An array as a View: its address, lengths and strides; null for anything else.
 const Typed* array_of(LoopTranslator& t, const Typed& v);
 /// A list by its address; nothing for anything else.
@@ -67,8 +68,23 @@ cfg::Id contains(LoopTranslator& t, const Typed& container, const Typed& item);
 cfg::Id as_f64(LoopTranslator& t, const Typed& v);
 Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key);
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value);
-void append(LoopTranslator& t, const Typed& list, const Typed& item);
 void require_writeable(LoopTranslator& t, const Typed& view);
+
+// loop_lists.cpp
+/// How Typed::holds names the items of a list that holds values of this type; "": they cannot be read.
+std::string held_as(const Typed& v);
+/// Puts a number in the place of another one. Objects that nobody else sees take the new value.
+void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value);
+void append(LoopTranslator& t, const Typed& list, const Typed& item);
+/// `list.pop()`
+Typed take_last(LoopTranslator& t, const Typed& list);
+/// A new list, of a display.
+Typed made_list(LoopTranslator& t, const Typed& display);
+/// `list * number` and `list + list`; nothing for anything else.
+std::optional<Typed> list_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
+Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key);
+/// `list(v)`, of a list or a range; nothing for anything else.
+std::optional<Typed> list_from(LoopTranslator& t, const Typed& v);
 
 // loop_views.cpp: parts of arrays, and what is computed of them.
 /// The part of an axis that a slice chooses, as the index of its first element, how many there are, and the step from
@@ -117,11 +133,13 @@ void do_call(LoopTranslator& t, const Instr& i);
 void guard_code(LoopTranslator& t, Value* function);
 void do_return(LoopTranslator& t, Typed v);
 Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name);
-/// Methods of instances, `list.append`, and the conjugate of a complex number, as the interpreter has them in front of
-/// the call: the method and what it is of. False: it is none of these.
+/// Methods of instances, `list.append`, `list.pop`, and the conjugate of a complex number, as the interpreter has them
+/// in front of the call: the method and what it is of. False: it is none of these.
 bool load_method(LoopTranslator& t, const Typed& v, PyObject* name);
 /// Lets the iterator of an enumerate or zip object count how many items are left, if all its parts do or have no end.
 void count_items(Typed& joint, const std::function<cfg::Id(cfg::Op, cfg::Id, cfg::Id, cfg::Id)>& node);
+/// An iterator over a list, a short tuple, an array or a range; what is one already stays itself.
+Typed iterator_over(LoopTranslator& t, const Typed& v);
 void get_iter(LoopTranslator& t);
 void for_iter(LoopTranslator& t, const Instr& i);
 void for_item(LoopTranslator& t, const Instr& i);

@@ -58,52 +58,6 @@ const cfg::Function kFloatFloorDiv{"float_floordiv", reinterpret_cast<const void
                                    Type::F64};
 const cfg::Function kFloatPower{"pow", reinterpret_cast<const void*>(&power), Type::F64, 2, Type::F64, true};
 
-/// Puts an object in the place of a number of a list. 0: nothing was done.
-int64_t replace(int64_t slot, PyObject* made) {
-  auto** at = reinterpret_cast<PyObject**>(slot);
-  if (!made) return PyErr_Clear(), 0;
-  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at) && !PyBool_Check(*at))
-    return Py_DECREF(made), 0;  // what goes may run code
-  PyObject* before = std::exchange(*at, made);
-  Py_DECREF(before);
-  return 1;
-}
-
-int64_t store_float(int64_t slot, int64_t bits) {
-  PyObject* held = *reinterpret_cast<PyObject**>(slot);
-  if (PyFloat_CheckExact(held) && Py_REFCNT(held) == 1) {  // nobody else sees it
-    reinterpret_cast<PyFloatObject*>(held)->ob_fval = std::bit_cast<double>(bits);
-    return 1;
-  }
-  return replace(slot, PyFloat_FromDouble(std::bit_cast<double>(bits)));
-}
-
-int64_t store_int(int64_t slot, int64_t value) {
-  PyObject* held = *reinterpret_cast<PyObject**>(slot);
-  if (PyLong_CheckExact(held) && Py_REFCNT(held) == 1 && py::set_int(held, value)) return 1;
-  return replace(slot, PyLong_FromLongLong(value));
-}
-int64_t store_bool(int64_t slot, int64_t value) { return replace(slot, PyBool_FromLong(value != 0)); }
-
-int64_t append_object(int64_t list, PyObject* made) {
-  const Ref<> item = Ref<>::steal(made);
-  if (item && PyList_Append(reinterpret_cast<PyObject*>(list), item.get()) == 0) return 1;
-  return PyErr_Clear(), 0;
-}
-
-int64_t append_float(int64_t list, int64_t bits) {
-  return append_object(list, PyFloat_FromDouble(std::bit_cast<double>(bits)));
-}
-
-int64_t append_int(int64_t list, int64_t value) { return append_object(list, PyLong_FromLongLong(value)); }
-int64_t append_bool(int64_t list, int64_t value) { return append_object(list, PyBool_FromLong(value != 0)); }
-
-#define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 2, Type::I64}
-const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT_UPDATE(store_int),
-    kStoreBool FRAMEJIT_UPDATE(store_bool), kAppendFloat FRAMEJIT_UPDATE(append_float),
-    kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool);
-#undef FRAMEJIT_UPDATE
-
 constexpr int64_t kExactInFloat = int64_t{1} << 53;
 
 int bits_of(DType t) { return 8 * graph::size_of(t); }
@@ -197,6 +151,7 @@ Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   if (a.is_complex() || b.is_complex()) return complex_binary(t, op_kind, a, b);
   if (!a.is_number() || !b.is_number()) {
     std::optional<Typed> made;
+    if (std::optional<Typed> list = list_binary(t, nb, a, b)) return *list;
     if (nb == kMatmul) made = dot_product(t, known(t, a), known(t, b), false);
     else made = vector_binary(t, nb, a, b);
     if (made) return *made;
@@ -569,8 +524,10 @@ Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
     if (at < 0 || at >= count) throw NotCompiled{"an index outside of a tuple"};
     return container.items[static_cast<std::size_t>(at)];
   }
-  if (const std::optional<Typed> list = list_of(t, container))
+  if (const std::optional<Typed> list = list_of(t, container)) {
+    if (key.kind == Kind::Slice) return part_of_list(t, *list, key);
     return item_of(t, *list, index(t, key, t.load(list->ids[0], py::kListSize)));
+  }
   const Typed* found = array_of(t, container);
   if (!found) throw NotCompiled{"a subscript of what is no array"};
   const Typed array = *found;
@@ -591,116 +548,6 @@ Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
   return of_scalar(t.add(n), array.dtype);
 }
 
-namespace {
-
-void update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b) {
-  t.flush_pending();
-  cfg::Node n;
-  n.op = Op::Update;
-  n.type = Type::I64;
-  n.function = &function;
-  n.args[0] = a;
-  n.args[1] = b;
-  // Where it fails nothing was done: the state from before the update is still the right one.
-  t.check(t.add(n));
-}
-
-/// Does one of two things, each in a block of its own. The translation goes on in a third one.
-template <class One, class Other>
-void either(LoopTranslator& t, cfg::Id condition, const One& one, const Other& other) {
-  const uint32_t here = t.block;
-  const uint32_t level = t.cfg.blocks[here].level;
-  const uint32_t first = t.new_block(level), second = t.new_block(level), behind = t.new_block(level);
-  cfg::Block& b = t.cfg.blocks[here];
-  b.end = cfg::Block::End::Branch;
-  b.condition = condition;
-  b.to[0].block = first;
-  b.to[1].block = second;
-  const auto end = [&] {
-    t.cfg.blocks[t.block].end = cfg::Block::End::Jump;
-    t.cfg.blocks[t.block].to[0].block = behind;
-  };
-  t.block = first;
-  one();
-  end();
-  t.block = second;
-  other();
-  end();
-  t.block = behind;
-}
-
-/// Puts a number in the place of another one. Objects that nobody else sees take the new value.
-void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
-  t.flush_pending();
-  const auto both = [&](cfg::Id a, cfg::Id b) { return t.op(Op::And, Type::I64, a, b); };
-  const auto equal = [&](cfg::Id a, cfg::Id b) { return t.op(Op::Eq, Type::I64, a, b); };
-  const auto address = [&](const void* of) { return t.address(of); };
-  constexpr cfg::Mem kCount = py::kRefcountSize == 8 ? cfg::Mem::I64 : cfg::Mem::U32;
-  const cfg::Id held = t.load(slot, 0), number = value.ids[0];
-  const auto is_own = [&](PyTypeObject* type) {
-    return both(equal(t.load(held, py::kTypeField), address(type)),
-                equal(t.load(held, py::kRefcountField, kCount), t.integer(1)));
-  };
-  switch (value.kind) {
-    case Kind::Float:
-      return either(
-          t, is_own(&PyFloat_Type), [&] { t.store(held, py::kFloatValue, number, cfg::Mem::F64); },
-          [&] { update(t, kStoreFloat, slot, t.op(Op::Bits, Type::I64, number)); });
-    case Kind::Int: {
-      // An int object that holds at least one digit takes a positive value of one digit.
-      constexpr int64_t kLeast = py::kMostSharedInt + 1, kOne = py::kIntsHaveTags ? 1 << py::kIntSignBits : 1;
-      const cfg::Id own = is_own(&PyLong_Type);
-      const cfg::Id fits = t.op(Op::Below, Type::I64, t.op(Op::Sub, Type::I64, number, t.integer(kLeast)),
-                                t.integer((int64_t{1} << PyLong_SHIFT) - kLeast));
-      return either(
-          t, both(own, fits),
-          [&] {
-            const cfg::Id tag = t.load(held, py::kIntTag);
-            const cfg::Id has_room = py::kIntsHaveTags ? t.op(Op::Le, Type::I64, t.integer(kOne), tag)
-                                                       : t.op(Op::Ne, Type::I64, tag, t.integer(0));
-            either(
-                t, has_room,
-                [&] {
-                  t.store(held, py::kIntTag, t.integer(kOne));
-                  t.store(held, py::kIntDigit, number, cfg::Mem::I32);
-                },
-                [&] { update(t, kStoreInt, slot, number); });
-          },
-          [&] { update(t, kStoreInt, slot, number); });
-    }
-    default: {
-      const cfg::Id made = t.op(Op::Select, Type::I64, number, address(Py_True), address(Py_False));
-      const cfg::Id other = t.op(Op::Select, Type::I64, number, address(Py_False), address(Py_True));
-      const auto count = [&](cfg::Id object, int64_t by) {
-        if constexpr (!py::kHasImmortals)
-          t.store(object, py::kRefcountField,
-                  t.op(Op::Add, Type::I64, t.load(object, py::kRefcountField, kCount), t.integer(by)), kCount);
-      };
-      return either(
-          t, equal(held, made), [] {},
-          [&] {
-            either(
-                t, equal(held, other),
-                [&] {
-                  t.store(slot, 0, made);
-                  count(made, 1);
-                  count(other, -1);
-                },
-                [&] { update(t, kStoreBool, slot, number); });
-          });
-    }
-  }
-}
-
-}  // namespace
-
-void append(LoopTranslator& t, const Typed& list, const Typed& item) {
-  if (item.kind == Kind::Float) update(t, kAppendFloat, list.ids[0], t.op(Op::Bits, Type::I64, item.ids[0]));
-  else if (item.kind == Kind::Int) update(t, kAppendInt, list.ids[0], item.ids[0]);
-  else if (item.kind == Kind::Bool) update(t, kAppendBool, list.ids[0], item.ids[0]);
-  else throw NotCompiled{"an append of what is no int, float or bool"};
-}
-
 void require_writeable(LoopTranslator& t, const Typed& view) {
   if (view.slot == Typed::kImagined || view.slot == Typed::kTemporary) return;
   const auto input = static_cast<std::size_t>(view.slot);
@@ -714,11 +561,9 @@ void require_writeable(LoopTranslator& t, const Typed& view) {
 
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value) {
   if (const std::optional<Typed> list = list_of(t, container)) {
-    const char* const held = value.kind == Kind::Float  ? "f"
-                             : value.kind == Kind::Int  ? "i"
-                             : value.kind == Kind::Bool ? "b"
-                                                        : "";
-    if (!*held || list->holds != held) throw NotCompiled{"an assignment of another type to an item of a list"};
+    const bool fits = value.kind == Kind::Float || value.kind == Kind::Int || value.kind == Kind::Bool;
+    if (!fits || (!list->holds.empty() && list->holds != held_as(value)))
+      throw NotCompiled{"an assignment of another type to an item of a list"};
     const cfg::Id at = index(t, key, t.load(list->ids[0], py::kListSize));
     const cfg::Id slot = t.op(Op::Add, Type::I64, t.load(list->ids[0], py::kListItems),
                               t.op(Op::Mul, Type::I64, at, t.integer(sizeof(PyObject*))));

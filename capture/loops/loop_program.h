@@ -76,6 +76,16 @@ struct LoopExit {
   int line = 0;
 };
 
+/// Takes over the lists that loops have made since the last one was left, and what they have taken from lists.
+/// Variables of the loop, which hold no references, may use them until this goes.
+class MadeLists {
+ public:
+  MadeLists();
+
+ private:
+  std::vector<Ref<>> lists_;
+};
+
 struct LoopProgram {
   /// The graph's object `kScratch` is memory for vectors of float64. Its first part holds arrays that the loop makes.
   /// Each has room for two, so one can be computed while the one before is still needed. Its second part holds one

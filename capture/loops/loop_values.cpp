@@ -246,14 +246,32 @@ const Typed* array_of(LoopTranslator& t, const Typed& v) {
 
 namespace {
 
-/// The kind of the items of a list, by its first item.
-std::string held_by(PyObject* list, int depth = 0) {
+/// NumPy's type of this name, or null.
+PyTypeObject* scalar_type(const char* name) { return reinterpret_cast<PyTypeObject*>(numpy_function(name)); }
+
+/// How Typed::holds names the items of a list, by the first one.
+std::string held_by(PyObject* list, int depth = 0);
+
+std::string held_name(PyObject* item, int depth) {
   constexpr int kDeep = 4;
-  PyObject* first = PyList_GET_SIZE(list) > 0 ? PyList_GET_ITEM(list, 0) : nullptr;
-  if (first && PyFloat_CheckExact(first)) return "f";
-  if (first && PyLong_CheckExact(first)) return "i";
-  if (first && PyBool_Check(first)) return "b";
-  return first && PyList_CheckExact(first) && depth < kDeep ? "l" + held_by(first, depth + 1) : "";
+  if (PyFloat_CheckExact(item)) return "f";
+  if (PyLong_CheckExact(item)) return "i";
+  if (PyBool_Check(item)) return "b";
+  if (Py_IS_TYPE(item, scalar_type("float64"))) return "d";
+  if (Py_IS_TYPE(item, scalar_type("int64"))) return "q";
+  if (PyList_CheckExact(item) && depth < kDeep) return "l" + held_by(item, depth + 1);
+  if (!PyTuple_CheckExact(item)) return "";
+  std::string out = "(";
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(item); ++k) {
+    const std::string part = held_name(PyTuple_GET_ITEM(item, k), kDeep);
+    if (part.size() != 1) return "";
+    out += part;
+  }
+  return out + ")";
+}
+
+std::string held_by(PyObject* list, int depth) {
+  return PyList_GET_SIZE(list) > 0 ? held_name(PyList_GET_ITEM(list, 0), depth) : "";
 }
 
 }  // namespace
@@ -265,7 +283,9 @@ std::optional<Typed> list_of(LoopTranslator& t, const Typed& v) {
     return std::nullopt;
   Typed list;
   list.kind = Kind::List;
-  list.ids = {t.input(cfg::Op::Object, t.fetched(v.value->source))};
+  const uint32_t place = t.fetched(v.value->source);
+  list.ids = {t.input(cfg::Op::Object, place)};
+  list.array = (1 + place) << 1;
   list.holds = held_by(v.value->object.get());
   return list;
 }
@@ -290,14 +310,18 @@ void check_type(LoopTranslator& t, cfg::Id object, PyTypeObject* type) {
   t.check(t.op(cfg::Op::Eq, cfg::Type::I64, t.load(object, py::kTypeField), t.address(type)));
 }
 
-}  // namespace
-
-/// The item at an index that is known to be within the list.
-Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
-  if (list.holds.empty()) throw NotCompiled{"an item of a list of other things than numbers"};
-  const cfg::Id item = t.load(t.load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*));
-  switch (list.holds[0]) {
+/// What an object is worth that a list or tuple holds.
+Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
+  const auto scalar = [&](const char* name, graph::DType dtype) {
+    PyTypeObject* type = scalar_type(name);
+    if (!type) throw NotCompiled{"an item of a list of other things than numbers"};
+    check_type(t, item, type);
+    return of_scalar(t.load(item, py::kScalarValue, mem_of(dtype)), dtype);
+  };
+  switch (holds.empty() ? '?' : holds[0]) {
     case 'f': check_type(t, item, &PyFloat_Type); return of_float(t.load(item, py::kFloatValue, cfg::Mem::F64));
+    case 'd': return scalar("float64", graph::DType::F64);
+    case 'q': return scalar("int64", graph::DType::I64);
     case 'i': {
       // Ints of one digit.
       check_type(t, item, &PyLong_Type);
@@ -319,15 +343,37 @@ Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
       t.check(t.op(cfg::Op::Or, cfg::Type::I64, yes, no));
       return of_bool(yes);
     }
-    default: {
+    case '(': {
+      check_type(t, item, &PyTuple_Type);
+      const std::size_t count = holds.size() - 2;
+      t.check(t.op(cfg::Op::Eq, cfg::Type::I64, t.load(item, py::kListSize), t.integer(static_cast<int64_t>(count))));
+      Typed tuple;
+      tuple.kind = Kind::Tuple;
+      tuple.ids = {item};
+      for (std::size_t k = 0; k < count; ++k)
+        tuple.items.push_back(unboxed(t, t.load(item, py::kTupleItems + static_cast<int>(k * sizeof(PyObject*))),
+                                      holds.substr(k + 1, 1)));
+      return tuple;
+    }
+    case 'l': {
       check_type(t, item, &PyList_Type);
       Typed inner;
       inner.kind = Kind::List;
       inner.ids = {item};
-      inner.holds = list.holds.substr(1);
+      inner.holds = holds.substr(1);
       return inner;
     }
+    default: throw NotCompiled{"an item of a list of other things than numbers"};
   }
+}
+
+}  // namespace
+
+/// The item at an index that is known to be within the list.
+Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
+  const std::string holds = t.items_of(list);
+  if (holds.empty()) throw NotCompiled{"an item of a list of other things than numbers"};
+  return unboxed(t, t.load(t.load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*)), holds);
 }
 
 /// Is the value true, as 0 or 1?
@@ -346,8 +392,10 @@ cfg::Id truth(LoopTranslator& t, const Typed& v) {
     }
     case Kind::Object:
       if (v.value->is_none()) return t.integer(0);
+      if (const std::optional<Typed> list = list_of(t, v)) return truth(t, *list);
       throw NotCompiled{"the truth of an object"};
     case Kind::Tuple: return t.integer(!v.items.empty());
+    case Kind::List: return t.op(cfg::Op::Ne, cfg::Type::I64, t.load(v.ids[0], py::kListSize), t.integer(0));
     default: throw NotCompiled{"the truth of an object"};
   }
 }

@@ -127,11 +127,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
         made.ids.push_back(unknown(cfg::Type::I64));
         if (!v->items.empty()) {
           const Typed first = imagined(v->items[0], level + 1);
-          made.holds = first.kind == Kind::Float  ? "f"
-                       : first.kind == Kind::Int  ? "i"
-                       : first.kind == Kind::Bool ? "b"
-                       : first.kind == Kind::List ? "l" + first.holds
-                                                  : "";
+          made.holds = held_as(first);
         }
         return made;
       }

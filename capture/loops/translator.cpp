@@ -109,7 +109,10 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       number(v.slot);
       number(v.object);
       break;
-    case Kind::List: key += v.holds + ","; break;
+    case Kind::List:
+      key += v.holds;
+      number(v.array);
+      break;
     case Kind::Iterator:
     case Kind::Joint:
       number(v.slot);
@@ -122,6 +125,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
     case Kind::Tuple:
     case Kind::Slice:
     case Kind::Display:
+      number(static_cast<int64_t>(v.ids.size()));
       number(static_cast<int64_t>(v.items.size()));
       for (const Typed& i : v.items) append_key(key, i, origins);
       break;
@@ -376,6 +380,21 @@ Typed LoopTranslator::pop_operand() {
   return pop_known();
 }
 
+void LoopTranslator::note_appended(const Typed& list, const std::string& held) {
+  if (list.array == 0) return;
+  const auto [at, first] = hints_.appended.emplace(list.array, held);
+  if (!first && (at->second == held || at->second.empty())) return;
+  if (!first) at->second.clear();
+  if (asked_for_items_.count(list.array) != 0) throw Retranslate{hints_};
+}
+
+std::string LoopTranslator::items_of(const Typed& list) {
+  if (!list.holds.empty() || list.array == 0) return list.holds;
+  asked_for_items_.insert(list.array);
+  const auto at = hints_.appended.find(list.array);
+  return at == hints_.appended.end() ? std::string() : at->second;
+}
+
 Typed LoopTranslator::pop_slice(int parts) {
   Typed slice;
   slice.kind = Kind::Slice;
@@ -452,7 +471,7 @@ void LoopTranslator::step(const Instr& i) {
       Typed v = pop();
       if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
       if (v.is_iterator()) throw NotCompiled{kHeldIterator};
-      if (v.kind == Kind::Display) throw NotCompiled{"a new list"};
+      if (v.kind == Kind::Display) v = made_list(*this, v);
       if (v.kind == Kind::Vector && !is_in_place(v)) {
         v = known(*this, std::move(v));
         name(v);
@@ -577,8 +596,7 @@ void LoopTranslator::step(const Instr& i) {
       Typed display;
       display.kind = Kind::Display;
       for (int k = 0; k < i.arg; ++k) display.items.insert(display.items.begin(), pop_known());
-      if (display.items.empty()) throw NotCompiled{"a new list"};
-      push(std::move(display));
+      push(display.items.empty() ? made_list(*this, display) : std::move(display));
       return next();
     }
     case Opcode::BuildTuple: {
@@ -588,7 +606,7 @@ void LoopTranslator::step(const Instr& i) {
       for (std::size_t k = tuple.items.size(); k-- > 0;) tuple.items[k] = pop();
       for (Typed& item : tuple.items) {
         if (item.is_iterator()) throw NotCompiled{kHeldIterator};
-        if (item.kind == Kind::Display) throw NotCompiled{"a new list"};
+        if (item.kind == Kind::Display) item = made_list(*this, item);
         if (item.kind == Kind::Vector) item = known(*this, std::move(item));
       }
       push(std::move(tuple));

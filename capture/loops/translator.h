@@ -28,6 +28,9 @@ struct VersionHints {
   std::set<std::size_t> either;    // locals that are Python's numbers or scalars of NumPy
   std::set<std::pair<std::size_t, std::size_t>>
       twins;  // that hold one object in some rounds, and one is dead at a head
+  /// How Typed::holds names what is appended to lists of unknown items, by Typed::array; "": it is of several kinds.
+  /// Lists that are there at the entry have even numbers, others have a number by the instruction that makes them.
+  std::map<uint32_t, std::string> appended;
 };
 
 /// There is more to know: the translation begins anew.
@@ -60,6 +63,10 @@ class LoopTranslator : public LoopBuilder {
   Typed pop_operand();
   /// A slice made of the last `parts` values.
   Typed pop_slice(int parts);
+  /// To a list of which it is not known what it holds, such a value is appended.
+  void note_appended(const Typed& list, const std::string& held);
+  /// What a list holds, as Typed::holds has it, or what is appended to it.
+  std::string items_of(const Typed& list);
   void push(Typed v);
   /// Gives the value an identity, if it can have one.
   void name(Typed& v);
@@ -144,6 +151,7 @@ class LoopTranslator : public LoopBuilder {
   std::vector<std::pair<uint32_t, uint32_t>> loops_;  // the first and last instruction of each
   std::optional<DeadLocals> dead_;                    // once it is asked for
   VersionHints hints_;
+  std::set<uint32_t> asked_for_items_;                             // of lists of unknown items
   std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;

@@ -48,16 +48,17 @@ struct Typed {
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   bool is_fixed = false;         // Int: a constant in this version
-  uint32_t array = 0;            // View: place in LoopProgram::fetched, or number of the temporary
-  bool whole = false;            // View: not a part of an array
-  bool turned = false;           // View: made by a slice that goes down
-  std::vector<int64_t> seen;     // View, Vector: the lengths, or those of the array that it is a part of, at capture
-  int op = 0;                    // Vector: as BINARY_OP has it, or a VectorKind. Iterator over a tuple: its next item
-  std::vector<cfg::Id> ids;      // its values: see LoopObject. Dead, Either: those of LoopObject::Kind::Tagged
-  std::vector<Typed> items;  // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
-                             // it goes over; none: it counts. Joint: iterators. Vector: operands
-  int object = -1;           // iterators that were there at the entry: place in LoopProgram::fetched
-  std::string holds;         // List: what its items are: f, i, b, or l and what the items of these are; "": not known
+  uint32_t array = 0;         // View: place in LoopProgram::fetched, or number of the temporary. List: see VersionHints
+  bool whole = false;         // View: not a part of an array
+  bool turned = false;        // View: made by a slice that goes down
+  std::vector<int64_t> seen;  // View, Vector: the lengths, or those of the array that it is a part of, at capture
+  int op = 0;                 // Vector: as BINARY_OP has it, or a VectorKind. Iterator over a tuple: its next item
+  std::vector<cfg::Id> ids;   // its values: see LoopObject. Tuple: its address, if a list holds it. Dead, Either: those
+                              // of LoopObject::Kind::Tagged
+  std::vector<Typed> items;   // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
+                              // it goes over; none: it counts. Joint: iterators. Vector: operands
+  int object = -1;            // iterators that were there at the entry: place in LoopProgram::fetched
+  std::string holds;          // List: what its items are: f, i, b, or l and what the items of these are; "": not known
 
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;

@@ -108,6 +108,10 @@ PyArray_Descr* descr_of(DType dtype) {
   return descrs[static_cast<int>(dtype)];
 }
 
+PyObject* make_scalar(DType dtype, const void* value) {
+  return PyArray_Scalar(const_cast<void*>(value), descr_of(dtype), nullptr);
+}
+
 PyTypeObject* scalar_type_of(DType dtype) {
   static const std::array<PyTypeObject*, graph::kDTypeCount> types = [] {
     std::array<PyTypeObject*, graph::kDTypeCount> table{};

@@ -44,6 +44,8 @@ std::optional<graph::DType> dtype_of_type_num(int type_num);
 int type_num_of(graph::DType dtype);
 /// NumPy's one descriptor of the dtype. Borrowed from NumPy for ever.
 PyArray_Descr* descr_of(graph::DType dtype);
+/// A scalar of NumPy, of a value in memory. Null: an exception is set.
+PyObject* make_scalar(graph::DType dtype, const void* value);
 PyTypeObject* scalar_type_of(graph::DType dtype);
 
 /// An exact NumPy scalar of a dtype that framejit compiles.

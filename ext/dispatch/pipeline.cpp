@@ -109,6 +109,7 @@ capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, ui
   options.implementation = arrays::numpy_implementation;
   options.scalar_loop = arrays::scalar_loop;
   options.vector_dot = arrays::vector_dot();
+  options.make_scalar = arrays::make_scalar;
   options.leave_alone = module::is_disabled;
   options.loops = state.compiles_loops();
   if (settings.trace) {

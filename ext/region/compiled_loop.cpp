@@ -245,7 +245,7 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
     case Kind::Int: return Ref<>::steal(PyLong_FromLongLong(v[0]));
     case Kind::Bool: return Ref<>::share(v[0] ? Py_True : Py_False);
     case Kind::Float: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[0])));
-    case Kind::Scalar: return Ref<>::steal(PyArray_Scalar(const_cast<int64_t*>(v), descr_of(o.dtype), nullptr));
+    case Kind::Scalar: return Ref<>::steal(arrays::make_scalar(o.dtype, v));
     case Kind::Complex:
       return Ref<>::steal(PyComplex_FromDoubles(std::bit_cast<double>(v[0]), std::bit_cast<double>(v[1])));
     case Kind::ComplexScalar:
@@ -374,6 +374,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
                                                                         inputs, values, poll, capture::recursion_left())
                          : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)
                                              : kernel(m.symbols, m.params, objects, values, poll);
+  const capture::MadeLists made_lists;
   const bool was_cut = watch->was_asked();
   watch.reset();
   runtime::clear_fp_flags();

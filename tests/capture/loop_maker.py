@@ -204,6 +204,8 @@ class LoopMaker:
     def statement(self, indent: int, depth: int) -> None:
         if self.has_boxes and self.random.random() < 0.2:
             return self.emit(indent, f"{self.pick('o.p', 'r.p', 'o.q', 'r.q')} {self.pick('=', '+=', '*=')} {self.expression(1)}")
+        if self.random.random() < 0.08:
+            return self.emit(indent, self.statement_of_lists())
         roll = self.random.random()
         if roll < 0.28:
             name = self.pick("s", "t", "s", "u", "x")
@@ -240,6 +242,18 @@ class LoopMaker:
             self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "h.v = s", "h.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", f"row = a[{self.cut()}]", f"q = m[{self.cut()}, {self.cut()}]", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
+
+    def statement_of_lists(self) -> str:
+        """One that makes a list, or changes one."""
+        name, item = self.pick("c", "c", "d"), self.pick(self.atom(), self.atom(), f"({self.atom()}, {self.atom()})", "[s]", "[]", "c", "(s, 'p', None)")
+        return self.pick(
+            f"{name} = []", f"{name} = [{item}, {self.atom()}]", f"{name} = [{self.atom()}] * {self.pick('3', 'k', 'n')}", f"{name} = l[{self.cut()}]",
+            f"{name} = l[:3] + [{item}]", f"{name} = list({self.pick('range(n)', 'range(k, n)', 'l', 'c', 'range(5, 0, -2)')})",
+            *[f"{name}.append({item}) if len({name}) < 40 else None"] * 4,
+            f"log.append(({self.atom()}, {self.atom()}))", "c, d = d, c", "d = c",
+            f"t = {name}.pop() if {name} else s", f"t = {name}[{self.index()}]", f"{name}[{self.index()}] = {self.atom()}",
+            f"t = len({name})", "s, t = (s, t) if d else (t, s)", f"for e in {name}: s = e", f"l[{self.index()}] = {self.pick('7', 'k', '300', '-5', 'True')}",
+        )  # fmt: skip
 
     def round(self, indent: int, depth: int) -> None:
         """Keeps ints from becoming ever longer."""
@@ -311,6 +325,7 @@ class LoopMaker:
     def program(self) -> str:
         self.emit(0, "def main(a, b, m, n, x, k, l, o, r):")
         self.emit(1, "log = []")
+        self.emit(1, self.pick("c, d = [], []", "c, d = [1, 2, 3], []", "c = d = [0.5, n]", "c, d = l[:4], [(1, x), (2, x)]"))
         self.emit(1, "p = q = row = None")
         self.emit(1, "h = Box()")
         self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
@@ -319,7 +334,7 @@ class LoopMaker:
         self.emit(1, f"h.v, h.a, h.l = {self.pick('x', 't', '0.5', '3')}, a, l")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
-        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, h.v")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, h.v, c, d, c is d")
         return HEADER + "\n".join(self.lines) + "\n"
 
 

@@ -1,0 +1,511 @@
+// Lists of a compiled loop: items that are stored, appended and taken away, and lists that the loop makes.
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "capture/loops/loop_instructions.h"
+#include "capture/objects.h"
+#include "capture/py/layouts.h"
+
+namespace framejit::capture {
+
+using graph::DType;
+using Kind = Typed::Kind;
+using Op = cfg::Op;
+using Type = cfg::Type;
+
+namespace {
+
+/// Puts an object in the place of a number of a list. 0: nothing was done.
+int64_t replace(int64_t slot, PyObject* made) {
+  auto** at = reinterpret_cast<PyObject**>(slot);
+  if (!made) return PyErr_Clear(), 0;
+  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at) && !PyBool_Check(*at))
+    return Py_DECREF(made), 0;  // what goes may run code
+  PyObject* before = std::exchange(*at, made);
+  Py_DECREF(before);
+  return 1;
+}
+
+int64_t store_float(int64_t slot, int64_t bits) {
+  PyObject* held = *reinterpret_cast<PyObject**>(slot);
+  if (PyFloat_CheckExact(held) && Py_REFCNT(held) == 1) {  // nobody else sees it
+    reinterpret_cast<PyFloatObject*>(held)->ob_fval = std::bit_cast<double>(bits);
+    return 1;
+  }
+  return replace(slot, PyFloat_FromDouble(std::bit_cast<double>(bits)));
+}
+
+int64_t store_int(int64_t slot, int64_t value) {
+  PyObject* held = *reinterpret_cast<PyObject**>(slot);
+  if (PyLong_CheckExact(held) && Py_REFCNT(held) == 1 && py::set_int(held, value)) return 1;
+  return replace(slot, PyLong_FromLongLong(value));
+}
+int64_t store_bool(int64_t slot, int64_t value) { return replace(slot, PyBool_FromLong(value != 0)); }
+
+int64_t append_object(int64_t list, PyObject* made) {
+  const Ref<> item = Ref<>::steal(made);
+  if (item && PyList_Append(reinterpret_cast<PyObject*>(list), item.get()) == 0) return 1;
+  return PyErr_Clear(), 0;
+}
+
+int64_t append_float(int64_t list, int64_t bits) {
+  return append_object(list, PyFloat_FromDouble(std::bit_cast<double>(bits)));
+}
+
+int64_t append_int(int64_t list, int64_t value) { return append_object(list, PyLong_FromLongLong(value)); }
+int64_t append_bool(int64_t list, int64_t value) { return append_object(list, PyBool_FromLong(value != 0)); }
+
+/// What the numbers in `cells` make: 4 bits of `code` for each part. After a scalar of NumPy comes its dtype.
+enum Part : uint64_t { kEnd, kFloatPart, kIntPart, kBoolPart, kScalarPart, kObjectPart, kTuplePart, kListPart };
+constexpr int kPartBits = 4, kMostParts = 64 / kPartBits;
+constexpr uint64_t kPartMask = (1 << kPartBits) - 1;
+static_assert(graph::kDTypeCount <= 1 << kPartBits);
+int64_t cells[kMostParts];  // of the thread that holds the GIL, between the stores and the call
+PyObject* (*make_scalar)(DType dtype, const void* value) = nullptr;
+
+/// A collection would run finalizers.
+class NoCollection {
+ public:
+#if PY_VERSION_HEX < 0x030C0000  // later ones collect between instructions only
+  NoCollection() : was_on_(PyGC_Disable() != 0) {}
+  ~NoCollection() {
+    if (was_on_) PyGC_Enable();
+  }
+
+ private:
+  bool was_on_;
+#endif
+};
+
+Ref<> built(uint64_t& code, const int64_t*& cell) {
+  const auto next = [&code] { return std::exchange(code, code >> kPartBits) & kPartMask; };
+  const uint64_t part = next();
+  switch (part) {
+    case kFloatPart: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(*cell++)));
+    case kIntPart: return Ref<>::steal(PyLong_FromLongLong(*cell++));
+    case kBoolPart: return Ref<>::steal(PyBool_FromLong(*cell++ != 0));
+    case kScalarPart: return Ref<>::steal(make_scalar(static_cast<DType>(next()), cell++));
+    case kObjectPart: return Ref<>::share(reinterpret_cast<PyObject*>(*cell++));
+    default: break;
+  }
+  Ref<> items[kMostParts];
+  Py_ssize_t count = 0;
+  while ((code & kPartMask) != kEnd) {
+    items[count] = built(code, cell);
+    if (!items[count++]) return {};
+  }
+  next();
+  Ref<> made = Ref<>::steal(part == kTuplePart ? PyTuple_New(count) : PyList_New(count));
+  for (Py_ssize_t k = 0; made && k < count; ++k)
+    if (part == kTuplePart) PyTuple_SET_ITEM(made.get(), k, items[k].release());
+    else PyList_SET_ITEM(made.get(), k, items[k].release());
+  return made;
+}
+
+Ref<> built(int64_t code) {
+  const NoCollection no_collection;
+  auto rest = static_cast<uint64_t>(code);
+  const int64_t* cell = cells;
+  return built(rest, cell);
+}
+
+int64_t append_built(int64_t list, int64_t code) { return append_object(list, built(code).release()); }
+int64_t append_list(int64_t list, int64_t item) {
+  return append_object(list, Py_NewRef(reinterpret_cast<PyObject*>(item)));
+}
+
+/// Lists that the loop that runs has made, and what it has taken from lists. They live until it is left, at the latest
+/// when they are many.
+std::vector<Ref<>> made_lists;
+int64_t made_bytes = 0;
+
+bool is_full() {
+  constexpr std::size_t kMostLists = 4096;
+  constexpr int64_t kMostBytes = 1 << 24;
+  return made_lists.size() >= kMostLists || made_bytes > kMostBytes;
+}
+
+/// The address, or 0.
+int64_t keep(Ref<> list) {
+  if (!list) return PyErr_Clear(), 0;
+  made_bytes += static_cast<int64_t>(sizeof(PyListObject) + sizeof(PyObject*) * PyList_GET_SIZE(list.get()));
+  made_lists.push_back(std::move(list));
+  return reinterpret_cast<int64_t>(made_lists.back().get());
+}
+
+template <class Make>
+int64_t new_list_of(Make&& make) {
+  if (is_full()) return 0;
+  const NoCollection no_collection;
+  return keep(Ref<>::steal(make()));
+}
+
+int64_t new_list(int64_t code, int64_t) {
+  if (is_full()) return 0;
+  return keep(built(code));
+}
+
+int64_t part_of_list(int64_t list, int64_t first, int64_t count) {
+  return new_list_of([&] { return PyList_GetSlice(reinterpret_cast<PyObject*>(list), first, first + count); });
+}
+
+int64_t repeat_list(int64_t list, int64_t count) {
+  return new_list_of([&] { return PySequence_Repeat(reinterpret_cast<PyObject*>(list), count); });
+}
+
+int64_t join_lists(int64_t a, int64_t b) {
+  return new_list_of(
+      [&] { return PySequence_Concat(reinterpret_cast<PyObject*>(a), reinterpret_cast<PyObject*>(b)); });
+}
+
+int64_t list_of_range(int64_t start, int64_t step, int64_t count) {
+  return new_list_of([&] {
+    Ref<> list = Ref<>::steal(PyList_New(count));
+    for (int64_t k = 0; list && k < count; ++k) {
+      PyObject* const item = PyLong_FromLongLong(start + k * step);
+      if (!item) return static_cast<PyObject*>(nullptr);
+      PyList_SET_ITEM(list.get(), k, item);
+    }
+    return list.release();
+  });
+}
+
+/// Takes the last item, which is a number, a list or a tuple of numbers, from a list.
+int64_t drop_last(int64_t list, int64_t) {
+  if (is_full()) return 0;
+  auto* object = reinterpret_cast<PyObject*>(list);
+  const Py_ssize_t last = PyList_GET_SIZE(object) - 1;
+  PyObject* const item = PyList_GET_ITEM(object, last);
+  // A variable may hold it.
+  if (PyList_CheckExact(item) || PyTuple_CheckExact(item)) made_lists.push_back(Ref<>::share(item));
+  if (PyList_SetSlice(object, last, last + 1, nullptr) == 0) return 1;
+  return PyErr_Clear(), 0;
+}
+
+#define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 2, Type::I64}
+const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT_UPDATE(store_int),
+    kStoreBool FRAMEJIT_UPDATE(store_bool), kAppendFloat FRAMEJIT_UPDATE(append_float),
+    kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool),
+    kAppendBuilt FRAMEJIT_UPDATE(append_built), kAppendList FRAMEJIT_UPDATE(append_list),
+    kNewList FRAMEJIT_UPDATE(new_list), kRepeatList FRAMEJIT_UPDATE(repeat_list),
+    kJoinLists FRAMEJIT_UPDATE(join_lists), kDropLast FRAMEJIT_UPDATE(drop_last);
+#undef FRAMEJIT_UPDATE
+#define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 3, Type::I64}
+const cfg::Function kPartOfList FRAMEJIT_UPDATE(part_of_list), kListOfRange FRAMEJIT_UPDATE(list_of_range);
+#undef FRAMEJIT_UPDATE
+
+}  // namespace
+
+namespace {
+
+/// Gives what the function gives, which is not 0.
+cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
+  t.flush_pending();
+  cfg::Node n;
+  n.op = Op::Update;
+  n.type = Type::I64;
+  n.function = &function;
+  n.args[0] = a;
+  n.args[1] = b;
+  n.args[2] = c;
+  // If it fails, nothing was done: the state from before the update is still the right one.
+  const cfg::Id made = t.add(n);
+  t.check(made);
+  return made;
+}
+
+/// Does one of two things, each in a block of its own. The translation goes on in a third one.
+template <class One, class Other>
+void either(LoopTranslator& t, cfg::Id condition, const One& one, const Other& other) {
+  const uint32_t here = t.block;
+  const uint32_t level = t.cfg.blocks[here].level;
+  const uint32_t first = t.new_block(level), second = t.new_block(level), behind = t.new_block(level);
+  cfg::Block& b = t.cfg.blocks[here];
+  b.end = cfg::Block::End::Branch;
+  b.condition = condition;
+  b.to[0].block = first;
+  b.to[1].block = second;
+  const auto end = [&] {
+    t.cfg.blocks[t.block].end = cfg::Block::End::Jump;
+    t.cfg.blocks[t.block].to[0].block = behind;
+  };
+  t.block = first;
+  one();
+  end();
+  t.block = second;
+  other();
+  end();
+  t.block = behind;
+}
+
+}  // namespace
+
+namespace {
+
+/// The address of the object that the interpreter has for 0, if those for the others lie around it.
+PyObject* shared_ints() {
+  static PyObject* const found = []() -> PyObject* {
+    const auto of = [](long value) { return reinterpret_cast<char*>(PyLong_FromLong(value)); };
+    for (long value = kLeastShared; value <= kMostShared; ++value)
+      if (of(value) != of(0) + value * static_cast<long>(sizeof(PyLongObject))) return nullptr;
+    return reinterpret_cast<PyObject*>(of(0));
+  }();
+  return found;
+}
+
+/// An int that the interpreter has one object for, in the place of another int that lives on.
+void store_small_int(LoopTranslator& t, cfg::Id slot, cfg::Id held, cfg::Id number) {
+  const auto call = [&] { update(t, kStoreInt, slot, number); };
+  PyObject* const zero = shared_ints();
+  if (!zero) return call();
+  constexpr cfg::Mem kCount = py::kRefcountSize == 8 ? cfg::Mem::I64 : cfg::Mem::U32;
+  const auto both = [&](cfg::Id a, cfg::Id b) { return t.op(Op::And, Type::I64, a, b); };
+  const cfg::Id is_int = t.op(Op::Eq, Type::I64, t.load(held, py::kTypeField), t.address(&PyLong_Type));
+  const cfg::Id count = t.load(held, py::kRefcountField, kCount);
+  const cfg::Id lives = t.op(Op::Lt, Type::I64, t.integer(py::kHasImmortals ? INT32_MAX : 1), count);
+  const cfg::Id is_small = t.op(Op::Below, Type::I64, t.op(Op::Sub, Type::I64, number, t.integer(kLeastShared)),
+                                t.integer(kMostShared - kLeastShared + 1));
+  either(
+      t, both(is_small, both(is_int, lives)),
+      [&] {
+        const cfg::Id made =
+            t.op(Op::Add, Type::I64, t.address(zero), t.op(Op::Mul, Type::I64, number, t.integer(sizeof(PyLongObject))));
+        t.store(slot, 0, made);
+        if constexpr (py::kHasImmortals) return;
+        t.store(held, py::kRefcountField, t.op(Op::Sub, Type::I64, count, t.integer(1)), kCount);
+        const cfg::Id others = t.load(made, py::kRefcountField, kCount);
+        t.store(made, py::kRefcountField, t.op(Op::Add, Type::I64, others, t.integer(1)), kCount);
+      },
+      call);
+}
+
+}  // namespace
+
+/// Puts a number in the place of another one. Objects that nobody else sees take the new value.
+void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
+  t.flush_pending();
+  const auto both = [&](cfg::Id a, cfg::Id b) { return t.op(Op::And, Type::I64, a, b); };
+  const auto equal = [&](cfg::Id a, cfg::Id b) { return t.op(Op::Eq, Type::I64, a, b); };
+  const auto address = [&](const void* of) { return t.address(of); };
+  constexpr cfg::Mem kCount = py::kRefcountSize == 8 ? cfg::Mem::I64 : cfg::Mem::U32;
+  const cfg::Id held = t.load(slot, 0), number = value.ids[0];
+  const auto is_own = [&](PyTypeObject* type) {
+    return both(equal(t.load(held, py::kTypeField), address(type)),
+                equal(t.load(held, py::kRefcountField, kCount), t.integer(1)));
+  };
+  switch (value.kind) {
+    case Kind::Float:
+      return either(
+          t, is_own(&PyFloat_Type), [&] { t.store(held, py::kFloatValue, number, cfg::Mem::F64); },
+          [&] { update(t, kStoreFloat, slot, t.op(Op::Bits, Type::I64, number)); });
+    case Kind::Int: {
+      // An int object that holds at least one digit takes a positive value of one digit.
+      constexpr int64_t kLeast = py::kMostSharedInt + 1, kOne = py::kIntsHaveTags ? 1 << py::kIntSignBits : 1;
+      const cfg::Id own = is_own(&PyLong_Type);
+      const cfg::Id fits = t.op(Op::Below, Type::I64, t.op(Op::Sub, Type::I64, number, t.integer(kLeast)),
+                                t.integer((int64_t{1} << PyLong_SHIFT) - kLeast));
+      return either(
+          t, both(own, fits),
+          [&] {
+            const cfg::Id tag = t.load(held, py::kIntTag);
+            const cfg::Id has_room = py::kIntsHaveTags ? t.op(Op::Le, Type::I64, t.integer(kOne), tag)
+                                                       : t.op(Op::Ne, Type::I64, tag, t.integer(0));
+            either(
+                t, has_room,
+                [&] {
+                  t.store(held, py::kIntTag, t.integer(kOne));
+                  t.store(held, py::kIntDigit, number, cfg::Mem::I32);
+                },
+                [&] { update(t, kStoreInt, slot, number); });
+          },
+          [&] { store_small_int(t, slot, held, number); });
+    }
+    default: {
+      const cfg::Id made = t.op(Op::Select, Type::I64, number, address(Py_True), address(Py_False));
+      const cfg::Id other = t.op(Op::Select, Type::I64, number, address(Py_False), address(Py_True));
+      const auto count = [&](cfg::Id object, int64_t by) {
+        if constexpr (!py::kHasImmortals)
+          t.store(object, py::kRefcountField,
+                  t.op(Op::Add, Type::I64, t.load(object, py::kRefcountField, kCount), t.integer(by)), kCount);
+      };
+      return either(
+          t, equal(held, made), [] {},
+          [&] {
+            either(
+                t, equal(held, other),
+                [&] {
+                  t.store(slot, 0, made);
+                  count(made, 1);
+                  count(other, -1);
+                },
+                [&] { update(t, kStoreBool, slot, number); });
+          });
+    }
+  }
+}
+
+std::string held_as(const Typed& v) {
+  switch (v.kind) {
+    case Kind::Float: return "f";
+    case Kind::Int: return "i";
+    case Kind::Bool: return "b";
+    case Kind::Scalar: return v.dtype == DType::F64 ? "d" : v.dtype == DType::I64 ? "q" : "";
+    case Kind::List: return "l" + v.holds;
+    case Kind::Tuple: {
+      std::string out = "(";
+      for (const Typed& item : v.items) {
+        const std::string part = item.is_number() ? held_as(item) : "";
+        if (part.empty()) return "";
+        out += part;
+      }
+      return out + ")";
+    }
+    default: return "";
+  }
+}
+
+namespace {
+
+/// Collects what an object is built of: see `built`.
+class Parts {
+ public:
+  explicit Parts(LoopTranslator& t) : t_(t) {}
+
+  void add(const Typed& v) {
+    switch (v.kind) {
+      case Kind::Float: return add(kFloatPart, v.ids[0]);
+      case Kind::Int: return add(kIntPart, v.ids[0]);
+      case Kind::Bool: return add(kBoolPart, v.ids[0]);
+      case Kind::Scalar:
+        add(kScalarPart, v.ids[0]);
+        return add(static_cast<uint64_t>(v.dtype), cfg::kNone);
+      case Kind::List: return add(kObjectPart, v.ids[0]);
+      case Kind::Object:
+        if (const std::optional<Typed> list = list_of(t_, v)) return add(kObjectPart, list->ids[0]);
+        if (!v.value->is_constant()) break;
+        t_.program->held.push_back(v.value->object);
+        return add(kObjectPart, t_.address(v.value->object.get()));
+      case Kind::Tuple:
+      case Kind::Display:
+        if (!v.ids.empty()) return add(kObjectPart, v.ids[0]);
+        add(v.kind == Kind::Tuple ? kTuplePart : kListPart, cfg::kNone);
+        for (const Typed& item : v.items) add(known(t_, item));
+        return add(kEnd, cfg::kNone);
+      default: break;
+    }
+    throw NotCompiled{"a list of such objects", v.is_array()};
+  }
+
+  /// Stores the parts, for the call that follows.
+  cfg::Id code() {
+    t_.flush_pending();
+    const cfg::Id at = t_.address(cells);
+    for (std::size_t k = 0; k < values_.size(); ++k) {
+      const Type type = t_.type_of(values_[k]);
+      const cfg::Mem mem = type == Type::F64 ? cfg::Mem::F64 : type == Type::F32 ? cfg::Mem::F32 : cfg::Mem::I64;
+      t_.store(at, static_cast<int>(k * sizeof(int64_t)), values_[k], mem);
+    }
+    return t_.integer(static_cast<int64_t>(code_));
+  }
+
+ private:
+  void add(uint64_t part, cfg::Id value) {
+    if (count_ == kMostParts - 1) throw NotCompiled{"a long list or tuple"};
+    code_ |= part << (kPartBits * count_++);
+    if (value != cfg::kNone) values_.push_back(value);
+  }
+
+  LoopTranslator& t_;
+  uint64_t code_ = 0;
+  int count_ = 0;
+  std::vector<cfg::Id> values_;
+};
+
+Typed list_at(LoopTranslator& t, cfg::Id address, std::string holds) {
+  Typed list;
+  list.kind = Kind::List;
+  list.ids = {address};
+  list.holds = std::move(holds);
+  list.array = 1 + (t.frame().pc << 1);
+  return list;
+}
+
+void require_loop(LoopTranslator& t) {
+  if (t.recursion.is_recursion) throw NotCompiled{"a new list"};
+}
+
+}  // namespace
+
+Typed made_list(LoopTranslator& t, const Typed& display) {
+  require_loop(t);
+  std::string holds = display.items.empty() ? "" : held_as(known(t, display.items[0]));
+  for (const Typed& item : display.items)
+    if (held_as(known(t, item)) != holds) holds = "";
+  Parts parts(t);
+  parts.add(display);
+  return list_at(t, update(t, kNewList, parts.code(), t.integer(0)), std::move(holds));
+}
+
+std::optional<Typed> list_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
+  const auto is_list = [&](const Typed& v) { return v.kind == Kind::Display || list_of(t, v); };
+  const auto as_list = [&](const Typed& v) { return v.kind == Kind::Display ? made_list(t, v) : *list_of(t, v); };
+  if (nb == kMul && (is_list(a) || is_list(b)) && (a.kind == Kind::Int || b.kind == Kind::Int)) {
+    require_loop(t);
+    const Typed list = as_list(is_list(a) ? a : b);
+    return list_at(t, update(t, kRepeatList, list.ids[0], (is_list(a) ? b : a).ids[0]), list.holds);
+  }
+  if (nb != kAdd || !is_list(a) || !is_list(b)) return std::nullopt;
+  require_loop(t);
+  const Typed first = as_list(a), second = as_list(b);
+  const bool alike = first.holds == second.holds;
+  return list_at(t, update(t, kJoinLists, first.ids[0], second.ids[0]), alike ? first.holds : "");
+}
+
+Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key) {
+  require_loop(t);
+  const std::optional<Cut> cut = cut_of(t, key, t.load(list.ids[0], py::kListSize));
+  if (!cut || cut->down || !t.cfg.is_const(cut->step) || t.cfg.at(cut->step).imm != 1)
+    throw NotCompiled{"a part of a list with a step"};
+  return list_at(t, update(t, kPartOfList, list.ids[0], cut->first, cut->count), list.holds);
+}
+
+std::optional<Typed> list_from(LoopTranslator& t, const Typed& v) {
+  require_loop(t);
+  if (const std::optional<Typed> list = list_of(t, v))
+    return list_at(
+        t, update(t, kPartOfList, list->ids[0], t.integer(0), t.load(list->ids[0], py::kListSize)), list->holds);
+  if (v.kind != Kind::Range) return std::nullopt;
+  const Typed iterator = iterator_over(t, v);
+  return list_at(t, update(t, kListOfRange, iterator.ids[0], iterator.ids[2], iterator.ids[1]), "i");
+}
+
+void append(LoopTranslator& t, const Typed& list, const Typed& item) {
+  if (list.holds.empty()) t.note_appended(list, held_as(item));
+  const cfg::Id to = list.ids[0];
+  switch (item.kind) {
+    case Kind::Float: update(t, kAppendFloat, to, t.op(Op::Bits, Type::I64, item.ids[0])); return;
+    case Kind::Int: update(t, kAppendInt, to, item.ids[0]); return;
+    case Kind::Bool: update(t, kAppendBool, to, item.ids[0]); return;
+    case Kind::List: update(t, kAppendList, to, item.ids[0]); return;
+    default: break;
+  }
+  require_loop(t);
+  make_scalar = t.request.options.make_scalar;
+  Parts parts(t);
+  parts.add(item.kind == Kind::Display ? made_list(t, item) : item);
+  update(t, kAppendBuilt, to, parts.code());
+}
+
+Typed take_last(LoopTranslator& t, const Typed& list) {
+  const cfg::Id size = t.load(list.ids[0], py::kListSize);
+  t.check(t.op(Op::Ne, Type::I64, size, t.integer(0)));
+  Typed item = item_of(t, list, t.op(Op::Sub, Type::I64, size, t.integer(1)));
+  update(t, kDropLast, list.ids[0], t.integer(0));
+  return item;
+}
+
+MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) { made_bytes = 0; }
+
+}  // namespace framejit::capture

@@ -1,0 +1,276 @@
+"""Lists that compiled loops make, and what they append to lists and take from them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from forms_support import check_same, run
+
+pytestmark = pytest.mark.capture
+
+
+def loops(marked):
+    return [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
+
+
+def compare(function, *of_calls):
+    """The marked function, after calls that came to the same as the unmarked one's."""
+    marked = fj.jit(function)
+    for _ in range(3):
+        for make in of_calls:
+            check_same(run(function, make()), run(marked, make()), function.__name__)
+    return marked
+
+
+def stays(marked):
+    """Is the loop left in no round?"""
+    entries = loops(marked)
+    return entries and not [e for entry in entries for e in entry["exits"] if e["early"] and e["taken"] > 2]
+
+
+def triangle(n):
+    rows = [[1]]
+    for _ in range(n):
+        last = rows[-1]
+        row = [1]
+        for k in range(1, len(last)):
+            row.append((last[k - 1] + last[k]) % 1000)
+        row.append(1)
+        rows.append(row)
+    return rows, row is rows[-1], last is rows[-2]
+
+
+def distances(a, b):
+    before = list(range(len(b) + 1))
+    for i in range(1, len(a) + 1):
+        row = [i] + [0] * len(b)
+        for j in range(1, len(b) + 1):
+            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a[i - 1] != b[j - 1]))
+        before = row
+    return before, before is row
+
+
+def flips(order):
+    most = 0
+    for start in range(len(order)):
+        work = order[:]
+        work[0], work[start] = work[start], work[0]
+        count = 0
+        while work[0] != 0:
+            low, high = 0, work[0]
+            while low < high:
+                work[low], work[high] = work[high], work[low]
+                low += 1
+                high -= 1
+            count += 1
+        most = max(most, count)
+    return most, work, order
+
+
+def depth_first(walls, size):
+    stack = [(0, 0)]
+    seen = np.zeros((size, size), bool)
+    order = []
+    while stack:
+        y, x = stack.pop()
+        if y < 0 or x < 0 or y >= size or x >= size or seen[y, x] or walls[y, x]:
+            continue
+        seen[y, x] = True
+        order.append((y, x, y * 0.5, walls[y, x] == 0))
+        for dy, dx in ((0, 1), (1, 0), (0, -1), (-1, 0)):
+            stack.append((y + dy, x + dx))
+    return order, y, x, seen.sum()
+
+
+def primes(count):
+    found = []
+    number = 2
+    while len(found) < count:
+        for p in found:
+            if p * p > number:
+                found.append(number)
+                break
+            if number % p == 0:
+                break
+        else:
+            found.append(number)
+        number += 1
+    return found, p
+
+
+def test_rows_of_a_triangle():
+    assert stays(compare(triangle, lambda: (60,)))
+
+
+def test_rows_in_turns():
+    marked = compare(distances, lambda: (list(range(30)), [k % 7 for k in range(40)]), lambda: (np.arange(20) % 5, np.arange(30) % 3))
+    assert stays(marked)
+
+
+def test_copies():
+    assert stays(compare(flips, lambda: ([3, 5, 1, 0, 2, 4],)))
+
+
+def test_a_stack_of_tuples():
+    walls = (np.arange(400).reshape(20, 20) * 7919 % 11 < 3).astype(np.int64)
+    assert stays(compare(depth_first, lambda: (walls, 20)))
+
+
+def test_a_list_that_begins_empty():
+    assert stays(compare(primes, lambda: (80,)))
+
+
+def test_scalars_of_numpy():
+    def form(a):
+        found, sums = [], []
+        for i in range(len(a)):
+            total = a[i] * 0.5
+            for k in range(len(found)):
+                total += found[k]
+            found.append(a[i])
+            sums.append((total, i, i > 3, 2.5))
+        return found, sums, [type(v).__name__ for v in found]
+
+    assert stays(compare(form, lambda: (np.random.default_rng(3).normal(size=40),), lambda: (np.arange(40),)))
+
+
+def test_other_forms():
+    """Parts, sums, copies; objects in tuples; lists in lists."""
+
+    def form(a, n):
+        rows = []
+        for i in range(n):
+            part = a[1:i]
+            both = part + a
+            twice = 2 * [i, 0.5]
+            copy = list(both)
+            copy.append(i)
+            numbers = list(range(i, 0, -2))
+            rows.append((i, "name", None, True))
+            a[i % len(a)] = len(copy) + len(numbers) + len(twice)
+            nested = [[i] * 3, part]
+            if i % 7 == 3 and part:
+                part.pop()
+        return rows, part, both, twice, copy, numbers, nested, nested[1] is part, copy == both
+
+    marked = compare(form, lambda: (list(range(12)), 60))
+    assert loops(marked)
+
+
+def test_errors():
+    """They are the interpreter's, with the lists as they are then."""
+
+    def form(n):
+        stack = [1, 2, 3]
+        for i in range(n):
+            stack.append(i)
+            if i > 50:
+                stack.pop()
+                stack.pop()
+        return stack
+
+    compare(form, lambda: (200,))
+
+    def index(n):
+        out = []
+        for i in range(n):
+            row = [i] * 3
+            out.append(row[i % 5])
+        return out
+
+    compare(index, lambda: (200,))
+
+
+def test_items_of_other_types():
+    """A list may hold what a loop does not expect."""
+
+    def form(items, n):
+        total = 0
+        for k in range(n):
+            total += items.pop()
+            if k % 30 == 7:
+                items.append(k * 0.5)
+        return total, items
+
+    class Number(int):
+        def __radd__(self, other):
+            return other + 1
+
+    compare(
+        form,
+        lambda: ([k % 50 for k in range(300)], 200),
+        lambda: ([1, 2.5, True, 2**70] * 40, 120),
+        lambda: ([3, 4] * 50 + [Number(7)] * 3 + [1], 80),
+        lambda: ([1, 2, None] * 20, 50),
+        lambda: ([1] * 50, 60),
+    )
+
+
+def test_many_lists():
+    """They do not pile up: the loop is left at times, and its state is right."""
+
+    def form(n):
+        kept = []
+        for i in range(n):
+            row = [i] * 20
+            if i % 1000 == 0:
+                kept.append(row)
+        return kept, row
+
+    marked = compare(form, lambda: (20_000,))
+    assert 0 < sum(e["taken"] for entry in loops(marked) for e in entry["exits"] if e["early"]) <= 3 * 3 * 5
+
+
+def test_lists_go_with_their_last_reference():
+    class Held:
+        pass
+
+    def form(n, held):
+        out = []
+        for i in range(n):
+            row = [i, 1]
+            out.append(row)
+        return out, held
+
+    marked = fj.jit(form)
+    gc.collect()
+    for _ in range(3):
+        held = Held()
+        is_alive = weakref.ref(held)
+        out, _ = marked(500, held)
+        out[0].append(held)
+        del out, _, held
+        gc.collect()
+        assert is_alive() is None
+    assert loops(marked)
+
+
+def test_no_collection_in_a_loop():
+    """Finalizers run when the loop is left at the earliest."""
+    events = []
+
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            events.append(len(events))
+
+    def form(n):
+        out = []
+        for i in range(n):
+            row = [i]
+            out.append(row)
+        return out
+
+    marked = fj.jit(form)
+    for _ in range(5):
+        Cycle()
+        assert marked(5000) == form(5000)
+    gc.collect()
+    assert len(events) == 5
