@@ -164,6 +164,15 @@ void do_call(LoopTranslator& t, const Instr& i) {
     t.frame().pc = t.frame().view->behind(t.frame().pc);
     return;
   }
+  const auto drew = [&t](Typed number) {
+    t.push(std::move(number));
+    t.frame().pc = t.frame().view->behind(t.frame().pc);
+    t.take_checkpoint(true);
+  };
+  if (first.kind == Kind::Object && is_generator(second)) {
+    if (!args.empty()) throw NotCompiled{"a random number with arguments"};
+    return drew(draw_from(t, second));
+  }
   if (first.kind == Kind::Object && second.kind != Kind::Null) {
     Value* method = look(t.executor, first.value);
     if (method->kind != ValueKind::Function) throw NotCompiled{"a call of a method"};
@@ -173,6 +182,11 @@ void do_call(LoopTranslator& t, const Instr& i) {
   }
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = look(t.executor, callable.value);
+  if (args.empty() && f->object && (f->is_constant() || f->source))
+    if (std::optional<Typed> number = draw_by(t, f->object.get())) {
+      if (!f->is_constant()) guard(t.executor, GuardKind::Identity, f->source, f->object.get());
+      return drew(std::move(*number));
+    }
   t.frame().pc = t.frame().view->behind(t.frame().pc);
   if (f->object && (f->is_constant() || (f->kind == ValueKind::Object && f->source))) {
     std::vector<Typed> operands;
@@ -607,8 +621,8 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name) {
   return made;
 }
 
-/// Methods of instances, `list.append`, `list.pop`, and the conjugate of a complex number, as the interpreter has them
-/// in front of the call: the method and what it is of.
+/// Methods of instances, `list.append`, `list.pop`, `random` of a generator, and the conjugate of a complex number, as
+/// the interpreter has them in front of the call: the method and what it is of.
 bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
   const bool of_list =
       PyUnicode_CompareWithASCIIString(name, "append") == 0 || PyUnicode_CompareWithASCIIString(name, "pop") == 0;
@@ -623,6 +637,15 @@ bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
       t.push(of);
       return true;
     }
+  if (is_generator(of) && PyUnicode_CompareWithASCIIString(name, "random") == 0) {
+    t.pop();
+    Typed method;
+    method.kind = Kind::Object;
+    method.value = t.session.values().constant(type_attr(Py_TYPE(of.value->object.get()), name));
+    t.push(std::move(method));
+    t.push(of);
+    return true;
+  }
   if (const Typed* array = is_vector_method(name) ? array_of(t, of) : nullptr) {
     PyObject* type = numpy_function("ndarray");
     PyObject* raw = type && PyType_Check(type) ? type_attr(reinterpret_cast<PyTypeObject*>(type), name) : nullptr;

@@ -86,6 +86,19 @@ Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key);
 /// `list(v)`, of a list or a range; nothing for anything else.
 std::optional<Typed> list_from(LoopTranslator& t, const Typed& v);
 
+/// Makes a call with an effect. Gives what the function gives, which is not 0.
+cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone);
+
+// loop_draws.cpp
+/// Is it an existing np.random.Generator?
+bool is_generator(const Typed& v);
+/// Its `random()`
+Typed draw_from(LoopTranslator& t, const Typed& generator);
+/// A call without arguments of random.random, np.random.rand and the like; nothing for anything else.
+std::optional<Typed> draw_by(LoopTranslator& t, PyObject* callable);
+/// A loop is left.
+void release_generators();
+
 // loop_views.cpp: parts of arrays, and what is computed of them.
 /// The part of an axis that a slice chooses, as the index of its first element, how many there are, and the step from
 /// one to the next; nothing if the key is no slice. `is_known`: one of its ends is a constant, or one of the axis.
@@ -133,8 +146,8 @@ void do_call(LoopTranslator& t, const Instr& i);
 void guard_code(LoopTranslator& t, Value* function);
 void do_return(LoopTranslator& t, Typed v);
 Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name);
-/// Methods of instances, `list.append`, `list.pop`, and the conjugate of a complex number, as the interpreter has them
-/// in front of the call: the method and what it is of. False: it is none of these.
+/// Methods of instances, `list.append`, `list.pop`, `random` of a generator, and the conjugate of a complex number, as
+/// the interpreter has them in front of the call: the method and what it is of. False: it is none of these.
 bool load_method(LoopTranslator& t, const Typed& v, PyObject* name);
 /// Lets the iterator of an enumerate or zip object count how many items are left, if all its parts do or have no end.
 void count_items(Typed& joint, const std::function<cfg::Id(cfg::Op, cfg::Id, cfg::Id, cfg::Id)>& node);

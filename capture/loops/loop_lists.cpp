@@ -156,8 +156,7 @@ int64_t repeat_list(int64_t list, int64_t count) {
 }
 
 int64_t join_lists(int64_t a, int64_t b) {
-  return new_list_of(
-      [&] { return PySequence_Concat(reinterpret_cast<PyObject*>(a), reinterpret_cast<PyObject*>(b)); });
+  return new_list_of([&] { return PySequence_Concat(reinterpret_cast<PyObject*>(a), reinterpret_cast<PyObject*>(b)); });
 }
 
 int64_t list_of_range(int64_t start, int64_t step, int64_t count) {
@@ -198,10 +197,7 @@ const cfg::Function kPartOfList FRAMEJIT_UPDATE(part_of_list), kListOfRange FRAM
 
 }  // namespace
 
-namespace {
-
-/// Gives what the function gives, which is not 0.
-cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
+cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c) {
   t.flush_pending();
   cfg::Node n;
   n.op = Op::Update;
@@ -215,6 +211,8 @@ cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg:
   t.check(made);
   return made;
 }
+
+namespace {
 
 /// Does one of two things, each in a block of its own. The translation goes on in a third one.
 template <class One, class Other>
@@ -270,8 +268,8 @@ void store_small_int(LoopTranslator& t, cfg::Id slot, cfg::Id held, cfg::Id numb
   either(
       t, both(is_small, both(is_int, lives)),
       [&] {
-        const cfg::Id made =
-            t.op(Op::Add, Type::I64, t.address(zero), t.op(Op::Mul, Type::I64, number, t.integer(sizeof(PyLongObject))));
+        const cfg::Id made = t.op(Op::Add, Type::I64, t.address(zero),
+                                  t.op(Op::Mul, Type::I64, number, t.integer(sizeof(PyLongObject))));
         t.store(slot, 0, made);
         if constexpr (py::kHasImmortals) return;
         t.store(held, py::kRefcountField, t.op(Op::Sub, Type::I64, count, t.integer(1)), kCount);
@@ -378,9 +376,7 @@ class Parts {
       case Kind::Float: return add(kFloatPart, v.ids[0]);
       case Kind::Int: return add(kIntPart, v.ids[0]);
       case Kind::Bool: return add(kBoolPart, v.ids[0]);
-      case Kind::Scalar:
-        add(kScalarPart, v.ids[0]);
-        return add(static_cast<uint64_t>(v.dtype), cfg::kNone);
+      case Kind::Scalar: add(kScalarPart, v.ids[0]); return add(static_cast<uint64_t>(v.dtype), cfg::kNone);
       case Kind::List: return add(kObjectPart, v.ids[0]);
       case Kind::Object:
         if (const std::optional<Typed> list = list_of(t_, v)) return add(kObjectPart, list->ids[0]);
@@ -474,8 +470,8 @@ Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key) {
 std::optional<Typed> list_from(LoopTranslator& t, const Typed& v) {
   require_loop(t);
   if (const std::optional<Typed> list = list_of(t, v))
-    return list_at(
-        t, update(t, kPartOfList, list->ids[0], t.integer(0), t.load(list->ids[0], py::kListSize)), list->holds);
+    return list_at(t, update(t, kPartOfList, list->ids[0], t.integer(0), t.load(list->ids[0], py::kListSize)),
+                   list->holds);
   if (v.kind != Kind::Range) return std::nullopt;
   const Typed iterator = iterator_over(t, v);
   return list_at(t, update(t, kListOfRange, iterator.ids[0], iterator.ids[2], iterator.ids[1]), "i");
@@ -506,6 +502,9 @@ Typed take_last(LoopTranslator& t, const Typed& list) {
   return item;
 }
 
-MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) { made_bytes = 0; }
+MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) {
+  made_bytes = 0;
+  release_generators();
+}
 
 }  // namespace framejit::capture
