@@ -55,9 +55,20 @@ Captured<Value*> do_abs(Executor& x, const Values& a) {
   return s.values().constant(result.get());
 }
 
+/// An existing list or tuple of many floats: each would be a node and a guard, and the interpreter is faster than
+/// these.
+bool is_of_many_floats(Executor& x, const Value* v) {
+  constexpr Py_ssize_t kMany = 128;
+  PyObject* const object = v->source ? v->object.get() : nullptr;
+  if (!object || x.options().fullgraph || x.session().tapes().any()) return false;
+  if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return false;
+  return PySequence_Fast_GET_SIZE(object) > kMany && PyFloat_Check(PySequence_Fast_GET_ITEM(object, 0));
+}
+
 Captured<Value*> extreme(Executor& x, const Values& a, int op, const char* name) {
   Values items = a;
   if (a.size() == 1) {
+    if (is_of_many_floats(x, a[0])) return break_at(BreakId::CapturedTooMuch, std::string(name) + "() of many numbers");
     FRAMEJIT_TRY(unpacked, unpack(x, a[0]));
     items = std::move(unpacked);
   }
@@ -98,6 +109,7 @@ Value* sum_of_constants(Executor& x, const Values& items, Value* start) {
 
 Captured<Value*> do_sum(Executor& x, const Values& a) {
   if (a.empty() || a.size() > 2) return unsupported("sum");
+  if (is_of_many_floats(x, a[0])) return break_at(BreakId::CapturedTooMuch, "sum() of many numbers");
   // sum() of an array adds its rows one by one, as iteration gives them.
   FRAMEJIT_TRY(items, unpack(x, a[0]));
   Value* total = a.size() == 2 ? a[1] : x.values().integer(graph::Dim(0));

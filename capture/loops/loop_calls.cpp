@@ -11,6 +11,7 @@
 #include "capture/builtins.h"
 #include "capture/calls.h"
 #include "capture/loops/loop_instructions.h"
+#include "capture/named_tuples.h"
 #include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
@@ -25,7 +26,7 @@ bool is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args);
 void choose(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args);
 Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args);
 Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args);
-void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args);
+void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args, PyObject* keywords);
 
 }  // namespace
 
@@ -124,12 +125,16 @@ Typed null() {
 }  // namespace
 
 void do_call(LoopTranslator& t, const Instr& i) {
-  if (i.kwnames >= 0) throw NotCompiled{"a call with keywords"};
+  PyObject* const keywords = i.kwnames >= 0 ? t.frame().view->constant(i.kwnames) : nullptr;
   std::vector<Typed> args(static_cast<std::size_t>(i.arg));
   for (std::size_t k = args.size(); k-- > 0;) args[k] = t.pop();
   const Typed second = t.pop(), first = t.pop();
   const Typed& callable = first.kind == Kind::Null ? second : first;
+  const auto no_keywords = [&] {
+    if (keywords) throw NotCompiled{"a call with keywords"};
+  };
   if (first.kind != Kind::Null && second.kind == Kind::List) {
+    no_keywords();
     const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;
     if (std::strcmp(name, "append") == 0 && args.size() == 1) {
       append(t, second, known(t, std::move(args[0])));
@@ -151,6 +156,7 @@ void do_call(LoopTranslator& t, const Instr& i) {
     t.frame().pc = t.frame().view->behind(t.frame().pc);
     return;
   }
+  if (first.kind == Kind::Object && (second.kind == Kind::View || is_generator(second))) no_keywords();
   if (first.kind == Kind::Object && second.kind == Kind::Int && args.empty()) {
     const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;
     for (const cfg::Function& f : kIntMethods)
@@ -178,7 +184,7 @@ void do_call(LoopTranslator& t, const Instr& i) {
     if (method->kind != ValueKind::Function) throw NotCompiled{"a call of a method"};
     args.insert(args.begin(), second);
     t.frame().pc = t.frame().view->behind(t.frame().pc);
-    return enter_function(t, method, std::move(args));
+    return enter_function(t, method, std::move(args), keywords);
   }
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = look(t.executor, callable.value);
@@ -188,7 +194,7 @@ void do_call(LoopTranslator& t, const Instr& i) {
       return drew(std::move(*number));
     }
   t.frame().pc = t.frame().view->behind(t.frame().pc);
-  if (f->object && (f->is_constant() || (f->kind == ValueKind::Object && f->source))) {
+  if (!keywords && f->object && (f->is_constant() || (f->kind == ValueKind::Object && f->source))) {
     std::vector<Typed> operands;
     for (const Typed& a : args) operands.push_back(a.kind == Kind::Vector ? a : known(t, a));
     if (std::optional<Typed> made = call_of_vectors(t, f->object.get(), operands)) {
@@ -198,8 +204,9 @@ void do_call(LoopTranslator& t, const Instr& i) {
   }
   if (f->kind == ValueKind::Object)
     if (Value* function = unwrapped(t.executor, f)) f = function;
-  if (f->kind == ValueKind::Function && is_itself(t, f, args)) return t.push(call_itself(t, f, args));
-  if (f->kind == ValueKind::Function) return enter_function(t, f, std::move(args));
+  if (!keywords && f->kind == ValueKind::Function && is_itself(t, f, args)) return t.push(call_itself(t, f, args));
+  if (f->kind == ValueKind::Function) return enter_function(t, f, std::move(args), keywords);
+  no_keywords();
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
   for (Typed& a : args) a = known(t, std::move(a));
   if (is_extremum_of_kinds(f->object.get(), args)) return choose(t, f->object.get(), args);
@@ -344,7 +351,8 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   }
   if (named("round") && count == 1) {
     if (args[0].kind == Kind::Int) return args[0];
-    if (args[0].kind == Kind::Float) return to_int(t, t.op(Op::Rint, Type::F64, args[0].ids[0]));
+    if (args[0].kind == Kind::Float || (args[0].kind == Kind::Scalar && args[0].dtype == DType::F64))
+      return to_int(t, t.op(Op::Rint, Type::F64, args[0].ids[0]));
   }
   throw NotCompiled{"a call of " + std::string(name) + "()", any_array};
 }
@@ -388,7 +396,8 @@ Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args) {
     for (const auto& [whole, rounded] :
          {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc)})
       if (named(whole)) {
-        if (args[0].kind != Kind::Float) throw refused();  // NumPy's scalars have methods of their own
+        if (args[0].kind != Kind::Float && (args[0].kind != Kind::Scalar || args[0].dtype != DType::F64))
+          throw refused();
         const cfg::Id made = t.op(rounded, Type::F64, x);
         return to_int(t, made);
       }
@@ -514,7 +523,8 @@ void guard_code(LoopTranslator& t, Value* function) {
 
 namespace {
 
-void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args) {
+/// `keywords`: the names of the last arguments, or null.
+void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args, PyObject* keywords) {
   const std::string name = short_repr(function->object.get());
   if (!function->source || !PyFunction_Check(function->object.get()))
     throw NotCompiled{"a call of a function made in the loop"};
@@ -522,8 +532,8 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args)
   auto* code = reinterpret_cast<PyCodeObject*>(object->func_code);
   constexpr int kOther =
       CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
-  if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
-      code->co_argcount < static_cast<int>(args.size()))
+  const auto positional = static_cast<std::size_t>(code->co_argcount);
+  if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_ncellvars || positional < args.size())
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
   for (Typed& a : args) {
     if (a.is_iterator()) throw NotCompiled{kHeldIterator};
@@ -539,7 +549,24 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args)
   if (t.request.options.leave_alone && t.request.options.leave_alone(code))
     throw NotCompiled{"a call of " + name + ", which is disabled"};
   guard_code(t, function);
-  if (const auto missing = code->co_argcount - static_cast<int>(args.size()); missing > 0) {
+  std::shared_ptr<const CodeView>& view = t.objects.views[code];
+  if (!view) view = CodeView::decode(code);
+  if (keywords) {
+    std::vector<Typed> placed(args.begin(), args.end() - PyTuple_GET_SIZE(keywords));
+    placed.resize(positional);  // Unbound: missing
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keywords); ++k) {
+      PyObject* const keyword = PyTuple_GET_ITEM(keywords, k);
+      std::size_t at = static_cast<std::size_t>(code->co_posonlyargcount);
+      while (at < positional && PyUnicode_Compare(view->local_name(static_cast<int>(at)), keyword) != 0) ++at;
+      if (at == positional || placed[at].kind != Kind::Unbound)
+        throw NotCompiled{"a call of " + name + " with such a keyword"};
+      placed[at] = std::move(args[args.size() - static_cast<std::size_t>(PyTuple_GET_SIZE(keywords) - k)]);
+    }
+    args = std::move(placed);
+  }
+  args.resize(positional);
+  const auto is_missing = [](const Typed& a) { return a.kind == Kind::Unbound; };
+  if (std::any_of(args.begin(), args.end(), is_missing)) {
     const auto part = [&](int index) {
       auto source = std::make_shared<Source>();
       source->kind = SourceKind::Default;
@@ -549,19 +576,26 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args)
     };
     PyObject* defaults = object->func_defaults;
     const Py_ssize_t count = defaults && PyTuple_CheckExact(defaults) ? PyTuple_GET_SIZE(defaults) : 0;
-    if (missing > count) throw NotCompiled{"a call of " + name + " without an argument"};
     guard(t.executor, GuardKind::Length, part(-1), nullptr, nullptr, count);
-    for (int k = missing; k > 0; --k) {
-      Typed v;
-      v.kind = Kind::Object;
-      v.value = lazy(t.executor, PyTuple_GET_ITEM(defaults, count - k), part(static_cast<int>(count) - k));
-      args.push_back(std::move(v));
+    for (std::size_t k = 0; k < positional; ++k) {
+      if (!is_missing(args[k])) continue;
+      const Py_ssize_t at = count - static_cast<Py_ssize_t>(positional - k);
+      if (at < 0) throw NotCompiled{"a call of " + name + " without an argument"};
+      args[k].kind = Kind::Object;
+      args[k].value = lazy(t.executor, PyTuple_GET_ITEM(defaults, at), part(static_cast<int>(at)));
     }
   }
-  std::shared_ptr<const CodeView>& view = t.objects.views[code];
-  if (!view) view = CodeView::decode(code);
   LoopFrame callee{view, object->func_globals, object->func_builtins, 0, std::move(args), {}};
   callee.locals.resize(static_cast<std::size_t>(view->local_count()));
+  for (int k = 0; k < code->co_nfreevars; ++k) {
+    auto source = std::make_shared<Source>();
+    source->kind = SourceKind::Closure;
+    source->base = function->source;
+    source->index = k;
+    Typed& cell = callee.locals[callee.locals.size() - static_cast<std::size_t>(code->co_nfreevars - k)];
+    cell.kind = Kind::Object;
+    cell.value = lazy(t.executor, PyTuple_GET_ITEM(object->func_closure, k), std::move(source));
+  }
   t.state.frames.push_back(std::move(callee));
 }
 
@@ -612,7 +646,8 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name) {
     throw NotCompiled{"the attribute " + text + " of an array", true};
   }
   if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
-  if (std::optional<Typed> stored = stored_attribute(t, v, name)) return *stored;
+  if (!is_tuple_instance(*v.value))
+    if (std::optional<Typed> stored = stored_attribute(t, v, name)) return *stored;
   Captured<Value*> found = get_attr(t.executor, v.value, name);
   if (!found || !*found) throw NotCompiled{"the attribute " + text};
   Typed made;

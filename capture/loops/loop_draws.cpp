@@ -1,5 +1,5 @@
-// Random numbers in a compiled loop: random.random(), and random() of NumPy's generators, from the stream that the interpreter
-// would draw them from.
+// Random numbers in a compiled loop: random.random(), and random() of NumPy's generators, from the stream that the
+// interpreter would draw them from.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -45,8 +45,8 @@ class Held {
   Ref<> lock_;
 };
 
-/// A generator from which the loop that runs draws. Its lock is held, so that no thread that has no GIL is in the middle of
-/// a draw.
+/// A generator from which the loop that runs draws. Its lock is held, so that no thread that has no GIL is in the
+/// middle of a draw.
 struct Drawn {
   PyObject* generator;
   Ref<> bits;

@@ -28,6 +28,8 @@ constexpr bool is_shared_int(int64_t value) { return value >= kLeastShared && va
 const Typed* array_of(LoopTranslator& t, const Typed& v);
 /// A list by its address; nothing for anything else.
 std::optional<Typed> list_of(LoopTranslator& t, const Typed& v);
+/// The item of an existing dict or named tuple under a constant key, such as `p["rate"]`; nothing for anything else.
+std::optional<Typed> item_of_object(LoopTranslator& t, const Typed& container, const Typed& key);
 /// A tuple by its items, also one that exists; nothing for anything else.
 std::optional<Typed> tuple_of(LoopTranslator& t, const Typed& v);
 /// The item at an index that is known to be within the list.

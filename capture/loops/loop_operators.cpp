@@ -517,12 +517,14 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
 }  // namespace
 
 Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
-  if (container.kind == Kind::Tuple && key.kind == Kind::Int && t.cfg.is_const(key.ids[0])) {
-    const auto count = static_cast<int64_t>(container.items.size());
+  if (const std::optional<Typed> item = item_of_object(t, container, key)) return *item;
+  const std::optional<Typed> tuple = tuple_of(t, container);
+  if (tuple && key.kind == Kind::Int && t.cfg.is_const(key.ids[0])) {
+    const auto count = static_cast<int64_t>(tuple->items.size());
     int64_t at = t.cfg.at(key.ids[0]).imm;
     if (at < 0) at += count;
     if (at < 0 || at >= count) throw NotCompiled{"an index outside of a tuple"};
-    return container.items[static_cast<std::size_t>(at)];
+    return tuple->items[static_cast<std::size_t>(at)];
   }
   if (const std::optional<Typed> list = list_of(t, container)) {
     if (key.kind == Kind::Slice) return part_of_list(t, *list, key);

@@ -1,7 +1,9 @@
 // Existing objects in a compiled loop: numbers and arrays become inputs, other objects are constants.
 #include <algorithm>
 
+#include "capture/containers.h"
 #include "capture/loops/loop_instructions.h"
+#include "capture/named_tuples.h"
 #include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
@@ -288,6 +290,23 @@ std::optional<Typed> list_of(LoopTranslator& t, const Typed& v) {
   list.array = (1 + place) << 1;
   list.holds = held_by(v.value->object.get());
   return list;
+}
+
+std::optional<Typed> item_of_object(LoopTranslator& t, const Typed& container, const Typed& key) {
+  if (container.kind != Kind::Object) return std::nullopt;
+  Value* of = look(t.executor, container.value);
+  if (!of->source || (of->kind != ValueKind::Dict && !is_tuple_instance(*of))) return std::nullopt;
+  Value* at = nullptr;
+  if (key.kind == Kind::Object && key.value->is_constant()) at = key.value;
+  if (key.kind == Kind::Int && t.cfg.is_const(key.ids[0]))
+    at = t.session.values().integer(graph::Dim(t.cfg.at(key.ids[0]).imm));
+  if (!at) return std::nullopt;
+  const Captured<Value*> found = get_item(t.executor, of, at);
+  if (!found || !*found) throw NotCompiled{"an item of a dict or tuple"};
+  Typed item;
+  item.kind = Kind::Object;
+  item.value = look(t.executor, *found);
+  return item;
 }
 
 std::optional<Typed> tuple_of(LoopTranslator& t, const Typed& v) {

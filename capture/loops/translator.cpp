@@ -423,6 +423,7 @@ void LoopTranslator::step(const Instr& i) {
   switch (i.op) {
     case Opcode::Nop:
     case Opcode::Resume:
+    case Opcode::CopyFreeVars:
     case Opcode::EndFor: return next();
     case Opcode::PushNull: {
       Typed null;

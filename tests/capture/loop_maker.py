@@ -245,7 +245,7 @@ class LoopMaker:
 
     def statement_of_lists(self) -> str:
         """One that makes a list, or changes one."""
-        name, item = self.pick("c", "c", "d"), self.pick(self.atom(), self.atom(), f"({self.atom()}, {self.atom()})", "[s]", "[]", "c", "(s, 'p', None)")
+        name, item = self.pick("c", "c", "d"), self.pick(self.atom(), self.atom(), f"({self.atom()}, {self.atom()})", "[s]", "[]", "l[:2]", "(s, 'p', None)")
         return self.pick(
             f"{name} = []", f"{name} = [{item}, {self.atom()}]", f"{name} = [{self.atom()}] * {self.pick('3', 'k', 'n')}", f"{name} = l[{self.cut()}]",
             f"{name} = l[:3] + [{item}]", f"{name} = list({self.pick('range(n)', 'range(k, n)', 'l', 'c', 'range(5, 0, -2)')})",
