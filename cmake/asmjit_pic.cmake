@@ -1,5 +1,5 @@
 # Debian's libasmjit.a is position independent for executables only: one reference to stderr, in its debug output, cannot be
-# linked into a shared object. Where that is so, a hidden `stderr` of our own satisfies it (asmjit_stderr.c).
+# linked into a shared object. Where that is so, a hidden `stderr` of our own satisfies it (asmjit_debian.c).
 function(framejit_link_asmjit target)
   if(EXISTS ${PROJECT_SOURCE_DIR}/third_party)
     return()  # built with this project, as position independent code
@@ -16,7 +16,7 @@ function(framejit_link_asmjit target)
                 CMAKE_FLAGS -DCMAKE_PREFIX_PATH=${CMAKE_PREFIX_PATH} -DCMAKE_BUILD_TYPE=Release)
   endif()
   if(NOT FRAMEJIT_ASMJIT_PIC)
-    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/asmjit_stderr.c)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/asmjit_debian.c)
     target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
   endif()
 endfunction()

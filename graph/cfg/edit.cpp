@@ -349,7 +349,10 @@ class Mender {
  public:
   Mender(Cfg& cfg, const Copy& copy, const std::vector<uint32_t>& owner)
       : cfg_(cfg), copy_(copy), owner_(owner), shape_(shape_of(cfg)) {
-    for (const auto& [value, fresh] : copy.values) original_.emplace(fresh, value);
+    for (const auto& [value, fresh] : copy.values) {
+      original_.emplace(fresh, value);
+      first_fresh_ = std::min(first_fresh_, fresh);
+    }
   }
 
   void run() {
@@ -385,7 +388,7 @@ class Mender {
  private:
   void mend(Id& v, uint32_t b, bool copied) {
     // Copies may be entered in their middle, by control that comes from what was copied.
-    if (const auto at = original_.find(v); at != original_.end()) {
+    if (const auto at = v < first_fresh_ ? original_.end() : original_.find(v); at != original_.end()) {
       const uint32_t first = owner_[at->second], home = copy_.blocks.at(first);
       if (home != b && !is_last(home, first, b)) v = at_entry(at->second, b);
       return;
@@ -435,6 +438,7 @@ class Mender {
   const std::vector<uint32_t>& owner_;
   const Shape shape_;
   std::unordered_map<Id, Id> original_;  // by copy
+  Id first_fresh_ = kNone;
   std::map<std::pair<Id, uint32_t>, Id> known_;
   std::unordered_map<Id, bool> added_;
 };

@@ -42,16 +42,15 @@ uint32_t front_of(const Cfg& cfg, const Shape& shape, uint32_t head) {
 bool rotate_loops(Cfg& cfg) {
   constexpr std::size_t kMostNodes = 12;
   bool changed = false;
+  Shape shape = shape_of(cfg);
+  bool is_current = true;
   std::vector<uint32_t> heads;
-  {
-    const Shape shape = shape_of(cfg);
-    for (uint32_t b : shape.order)
-      if (shape.loop[b] == b) heads.push_back(b);
-  }
+  for (uint32_t b : shape.order)
+    if (shape.loop[b] == b) heads.push_back(b);
   for (uint32_t head : heads) {
     const Block& block = cfg.blocks[head];
     if (block.end != Block::End::Branch || block.nodes.size() > kMostNodes) continue;
-    const Shape shape = shape_of(cfg);
+    if (!std::exchange(is_current, true)) shape = shape_of(cfg);
     const std::vector<uint32_t> members = blocks_of_loop(cfg, shape, head);
     const auto inside = [&](uint32_t b) { return std::find(members.begin(), members.end(), b) != members.end(); };
     const bool first = inside(block.to[0].block), second = inside(block.to[1].block);
@@ -71,6 +70,7 @@ bool rotate_loops(Cfg& cfg) {
     }
     mend(cfg, copy, owner);
     changed = true;
+    is_current = false;
   }
   return changed;
 }
