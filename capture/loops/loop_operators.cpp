@@ -280,6 +280,12 @@ Typed float_binary(LoopTranslator& t, int op_kind, cfg::Id x, cfg::Id y) {
   }
 }
 
+bool is_positive_constant(LoopTranslator& t, const Typed& v) {
+  if ((v.kind != Kind::Int && v.kind != Kind::Float) || !t.cfg.is_const(v.ids[0])) return false;
+  const int64_t bits = t.cfg.at(v.ids[0]).imm;
+  return v.kind == Kind::Int ? bits > 0 : std::bit_cast<double>(bits) > 0;
+}
+
 Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b) {
   // A Python number takes part as a number of the scalar's type, or of a kind above it.
   const auto weak = [](const Typed& number, DType other) {
@@ -315,7 +321,8 @@ Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed&
       case kTrueDiv: made = Op::Div; break;
       case kPower: {
         if (type != DType::F64) throw NotCompiled{"a power of float32"};
-        const cfg::Id x = operand(a, false), y = operand(b, false), result = t.call(kFloatPower, x, y);
+        const cfg::Id x = operand(a, is_positive_constant(t, b)), y = operand(b, false);
+        const cfg::Id result = t.call(kFloatPower, x, y);
         t.pending.push_back(result);
         return of_scalar(result, type);
       }
