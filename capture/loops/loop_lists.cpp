@@ -105,7 +105,7 @@ Ref<> built(uint64_t& code, const int64_t*& cell) {
 }
 
 Ref<> built(int64_t code) {
-  const NoCollection no_collection;
+  [[maybe_unused]] const NoCollection no_collection;
   auto rest = static_cast<uint64_t>(code);
   const int64_t* cell = cells;
   return built(rest, cell);
@@ -138,7 +138,7 @@ int64_t keep(Ref<> list) {
 template <class Make>
 int64_t new_list_of(Make&& make) {
   if (is_full()) return 0;
-  const NoCollection no_collection;
+  [[maybe_unused]] const NoCollection no_collection;
   return keep(Ref<>::steal(make()));
 }
 

@@ -223,7 +223,8 @@ def test_many_lists():
         return kept, row
 
     marked = compare(form, lambda: (20_000,))
-    assert 0 < sum(e["taken"] for entry in loops(marked) for e in entry["exits"] if e["early"]) <= 3 * 3 * 5
+    # From CPython 3.12 on, a collection that is due is asked for at the end of a round.
+    assert 0 < sum(e["taken"] for entry in loops(marked) for e in entry["exits"] if e["early"]) <= 900
 
 
 def test_lists_go_with_their_last_reference():
