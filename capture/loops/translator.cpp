@@ -381,7 +381,7 @@ Typed LoopTranslator::pop_operand() {
 }
 
 void LoopTranslator::note_appended(const Typed& list, const std::string& held) {
-  if (list.array == 0) return;
+  if (list.array == 0 || recursion.is_recursion) return;
   const auto [at, first] = hints_.appended.emplace(list.array, held);
   if (!first && (at->second == held || at->second.empty())) return;
   if (!first) at->second.clear();
@@ -464,8 +464,9 @@ void LoopTranslator::step(const Instr& i) {
       if (v.kind == Kind::Object && v.slot >= 0 && v.value->kind == ValueKind::Lazy)
         guard(executor, GuardKind::Bound, v.value->source);
       push(v);
-      Typed& copy = frame().stack.back();
-      if (std::exchange(copy.is_fixed, false)) copy.origin = ++origins;  // another variable that gets it may change
+      for_each_part(frame().stack.back(), [this](Typed& part) {  // another variable that gets it may change
+        if (std::exchange(part.is_fixed, false)) part.origin = ++origins;
+      });
       return next();
     }
     case Opcode::StoreFast: {
