@@ -74,6 +74,7 @@ Captured<Operand> array_operand(Session& session, Value* value) {
     case Wrap::PyInt:
     case Wrap::PyFloat:
     case Wrap::PyComplex: result.type.literal = true; return result;
+    case Wrap::Generator:
     case Wrap::Tensor: break;
   }
   return break_at(BreakId::UnknownObject, "an operand that is not NumPy's");
