@@ -70,7 +70,7 @@ Expected<Compiled, std::string> finish(codegen::Program program, const CompileOp
   Compiled out;
   const int64_t start = now_ns();
   for (const codegen::Step& step : program.steps)
-    if (std::holds_alternative<codegen::LibraryCallStep>(step)) ++out.library_calls;
+    if (std::holds_alternative<codegen::LibraryCallStep>(step)) ++out.library_calls, out.calls_python = true;
     else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
       for (const codegen::Stage& stage : loop->stages)
         out.library_calls += std::holds_alternative<codegen::NumpyLoop>(stage.code);
