@@ -18,7 +18,6 @@
 namespace framejit::ext::library_calls {
 
 using capture::Ref;
-using capture::WarningsAsErrors;
 using capture::Wrap;
 using codegen::StridedArray;
 using graph::DType;
@@ -206,23 +205,7 @@ void clear_error() {
   static PyObject* const singular =
       linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
   PyErr_Restore(type, value, traceback);
-  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError,
-                        PyExc_RuntimeError, PyExc_Warning, PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError,
-                        PyExc_BufferError, PyExc_SystemError, singular})
-    if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
-  struct Raised {
-    PyObject *type, *value, *traceback;
-  };
-  auto* raised = new Raised;
-  PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
-  Py_AddPendingCall(
-      [](void* memory) {
-        auto* all = static_cast<Raised*>(memory);
-        PyErr_Restore(all->type, all->value, all->traceback);
-        delete all;
-        return -1;
-      },
-      raised);
+  capture::clear_error_of_call(singular);
 }
 
 namespace {
@@ -315,12 +298,9 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   if (call.quiet) {
     result = invoke(call, operands);
   } else {
-    // Warnings alone would not do: one that this line of Python has given before is not given again, and would not
-    // raise.
     const arrays::ErrState now = arrays::ErrState::current();
     const arrays::ScopedErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
-    WarningsAsErrors too;
-    result = invoke(call, operands);
+    result = capture::call_with_warnings_raised([&] { return invoke(call, operands); });
   }
   bool fits =
       !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);

@@ -30,7 +30,6 @@ namespace framejit::ext::frontends {
 using arrays::numpy_module;
 using arrays::scalar_dtype_of;
 using capture::SourceRef;
-using capture::WarningsAsErrors;
 using codegen::StridedArray;
 using graph::Dim;
 using graph::Dims;
@@ -222,10 +221,11 @@ Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, cons
     case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(number));
     case Wrap::PyBool: return Ref<>::share(Py_True);
     case Wrap::Generator: {
-      static PyObject* const stand_in = [] {
+      static constinit capture::Once once;
+      PyObject* const stand_in = once.get([] {
         const Ref<> module = Ref<>::steal(PyImport_ImportModule("numpy.random"));
         return module ? PyObject_CallMethod(module.get(), "default_rng", "i", 0) : nullptr;
-      }();
+      });
       return stand_in ? Ref<>::share(stand_in) : Ref<>();
     }
     case Wrap::PyComplex:
@@ -359,10 +359,12 @@ Captured<ResultSignatures> try_out(Arguments& arguments, const LibraryCall& call
       objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length, ones));
     if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
       arrays::ScopedErrState quiet(0);
-      WarningsAsErrors raising;
-      const int64_t start = now_ns();
-      result = invoke(call, objects);
-      nanoseconds = now_ns() - start;
+      result = capture::call_with_warnings_raised([&] {
+        const int64_t start = now_ns();
+        Ref<> made = invoke(call, objects);
+        nanoseconds = now_ns() - start;
+        return made;
+      });
     }
     library_calls::clear_error();
     if (result) break;
@@ -747,8 +749,7 @@ Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
   Ref<> made;
   if (found != operators.end()) {
     arrays::ScopedErrState raising(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
-    WarningsAsErrors too;
-    made = Ref<>::steal(found->second(left, right));
+    made = capture::call_with_warnings_raised([&] { return Ref<>::steal(found->second(left, right)); });
   }
   library_calls::clear_error();
   return made && scalar_dtype_of(made.get()) ? std::move(made) : Ref<>();
