@@ -60,8 +60,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
     const codegen::LibraryFunction numpy = library_calls::library_function(index);
     return numpy.function ? numpy : library_calls::custom_function(index);
   };
-  out.complex64 = arrays::numpy_probe().complex64;
-  out.complex128 = arrays::numpy_probe().complex128;
+  out.complex_forms = arrays::complex_forms;
   out.pairwise_cut = arrays::numpy_version() < arrays::NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }

@@ -143,8 +143,8 @@ class Functions {
 
   /// What is not NumPy's own under that name (a replacement by someone) is not known.
   void add_named(const FunctionRow& row) {
-    Ref<> module = Ref<>::steal(PyImport_ImportModule(row.home));
-    Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), row.name)) : Ref<>();
+    if (row.home != home_) module_ = Ref<>::steal(PyImport_ImportModule(home_ = row.home));
+    Ref<> found = module_ ? Ref<>::steal(PyObject_GetAttrString(module_.get(), row.name)) : Ref<>();
     bool ufunc = found && PyObject_TypeCheck(found.get(), &PyUFunc_Type);
     Ref<> home = found && !ufunc ? Ref<>::steal(PyObject_GetAttrString(found.get(), "__module__")) : Ref<>();
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
@@ -180,10 +180,16 @@ class Functions {
   }
 
   std::unordered_map<PyObject*, Known> known_;
+  const char* home_ = nullptr;  // of the row before, and its module
+  Ref<> module_;
 };
 
 const Functions& functions() {
-  static const Functions* all = new Functions;  // holds references: never destroyed
+  static constinit const Functions* all = nullptr;  // holds references: never destroyed
+  if (!all) {
+    const Functions* made = new Functions;  // runs code of NumPy's, and so perhaps other threads
+    if (!all) all = made;
+  }
   return *all;
 }
 
