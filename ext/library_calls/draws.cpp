@@ -2,12 +2,14 @@
 #include "ext/library_calls/draws.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "ext/arrays/result_arrays.h"
 
 namespace framejit::ext::library_calls {
 
+using capture::Once;
 using capture::Ref;
 
 namespace {
@@ -67,28 +69,28 @@ std::vector<Method> find_methods() {
   return found;
 }
 
-/// Bit generators of NumPy, whose state is all that they have.
-bool is_known(PyObject* bits) {
-  static const auto* const types = [] {
-    auto* found = new std::vector<PyObject*>;
-    const Ref<> module = Ref<>::steal(PyImport_ImportModule("numpy.random"));
-    for (const char* name : {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
-      if (PyObject* type = module ? PyObject_GetAttrString(module.get(), name) : nullptr) found->push_back(type);
-    PyErr_Clear();
-    return found;
-  }();
-  return std::find(types->begin(), types->end(), reinterpret_cast<PyObject*>(Py_TYPE(bits))) != types->end();
+PyObject* name_of_module(const char* module, const char* name) {
+  const Ref<> found = Ref<>::steal(PyImport_ImportModule(module));
+  PyObject* object = found ? PyObject_GetAttrString(found.get(), name) : nullptr;
+  if (!object) PyErr_Clear();
+  return object;
 }
 
-/// A lock that the thread which holds it may take again, as the methods do.
+/// Bit generators of NumPy, whose state is all that they have.
+bool is_known(PyObject* bits) {
+  static constexpr std::array kNames = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"};
+  static constinit std::array<Once, kNames.size()> types;
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    if (reinterpret_cast<PyObject*>(Py_TYPE(bits)) ==
+        types[i].get([&] { return name_of_module("numpy.random", kNames[i]); }))
+      return true;
+  return false;
+}
+
+/// A lock that the thread which holds it may take again, as the methods do. Those of NumPy before 2.4 are none.
 bool is_reentrant(PyObject* lock) {
-  static PyObject* const type = [] {
-    const Ref<> module = Ref<>::steal(PyImport_ImportModule("_thread"));
-    PyObject* found = module ? PyObject_GetAttrString(module.get(), "RLock") : nullptr;
-    PyErr_Clear();
-    return found;
-  }();
-  return reinterpret_cast<PyObject*>(Py_TYPE(lock)) == type;
+  static constinit Once type;
+  return reinterpret_cast<PyObject*>(Py_TYPE(lock)) == type.get([] { return name_of_module("_thread", "RLock"); });
 }
 
 Ref<> bits_of(PyObject* generator) {

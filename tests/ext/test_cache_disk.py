@@ -165,44 +165,6 @@ def test_no_address_is_in_the_code_of_random_loops(tmp_path):
     assert misses[2] == 0
 
 
-CALLS = """
-import math, sys
-import framejit as fj
-
-@fj.jit
-def sines(n):
-    total = 0.0
-    for i in range(n):
-        total += math.sin(i * 0.5)
-    return total
-
-@fj.jit
-def cosines(n):
-    total = 0.0
-    for i in range(n):
-        total += math.cos(i * 0.5)
-    return total
-
-misses = []
-for f in (sines, cosines):
-    assert f(100) == f.__wrapped__(100)
-    misses.append(fj.stats()["disk_cache_misses"])
-print(misses[0], misses[1])
-"""
-
-
-def test_functions_that_call_others_of_c_share_code(tmp_path):
-    """Which function is called is not in the file: its address is put in when the file is read."""
-    for expected in (1, 0):
-        done = subprocess.run(
-            [sys.executable, "-c", CALLS], capture_output=True, text=True,
-            env=os.environ | {"FRAMEJIT_CACHE_DIR": str(tmp_path)}, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-        assert done.stdout.split() == [str(expected)] * 2
-    assert len(files_of(tmp_path)) == 1
-
-
 def test_off_by_default():
     found = run(None)
     assert (found["hits"], found["misses"]) == (0, 0)
