@@ -396,9 +396,19 @@ Captured<Value*> instance_attr_value(Executor& x, Value* v, PyObject* name, Valu
     if (!known->second) return break_at(BreakId::WouldRaise, what);
     return look(x, known->second);
   }
-  if (!is_known) return break_at(BreakId::UnknownObject, what);
-
   PyObject* raw = type_attr(type, name);
+  if (!is_known) {
+    Frontend* library = raw ? frontend_for(x, raw) : nullptr;
+    if (!(library && library->is_method(raw))) return break_at(BreakId::UnknownObject, what);
+    Value* function = x.values().constant(raw);  // a static class keeps it
+    if (self) {
+      *self = v;
+      return function;
+    }
+    Value* method = x.values().make(ValueKind::BoundMethod);
+    method->items = {v, function};
+    return method;
+  }
   if (text == "__class__" && raw == type_attr(&PyBaseObject_Type, name)) {
     guard_lookup(x, v, raw, name);
     return x.values().constant(reinterpret_cast<PyObject*>(type));

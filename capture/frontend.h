@@ -37,6 +37,8 @@ class Frontend {
   /// Is the callable one of this frontend's functions (np.add, np.where, an ndarray type method descriptor, a dtype
   /// class)?
   virtual bool knows(PyObject* callable) const = 0;
+  /// Is it one of those that classes of the library have as methods?
+  virtual bool is_method(PyObject*) const { return false; }
   virtual Captured<Value*> call(Session&, PyObject* callable, std::span<Value* const> args,
                                 std::span<const Keyword> keywords) = 0;
 

@@ -32,6 +32,7 @@ std::string array_text(const std::string& x, const ArraySpec& spec) {
     case Wrap::PyBool: return "type(" + x + ") is bool";
     case Wrap::PyComplex: return "type(" + x + ") is complex";
     case Wrap::NumpyScalar: return "type(" + x + ") is numpy." + numpy_name(spec.dtype);
+    case Wrap::Generator: return "type(" + x + ") is numpy.random.Generator";
     case Wrap::NdArray:
     case Wrap::Tensor: break;
   }

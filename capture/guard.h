@@ -22,6 +22,7 @@ enum class Wrap : uint8_t {
   PyBool,       // 0-d Bool in the graph
   PyComplex,    // 0-d C128
   Tensor,       // framejit.Tensor
+  Generator,    // numpy.random.Generator: 0-d I64 in the graph, its address; an operand of library calls only
 };
 
 /// What is required of an array-like input. Dims that are a bare symbol seen for the first time bind that symbol.

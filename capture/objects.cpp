@@ -493,6 +493,7 @@ PyObject* type_of(Executor& x, Value* v) {
     case Wrap::PyComplex: return as(PyComplex_Type);
     case Wrap::NdArray:
     case Wrap::NumpyScalar:
+    case Wrap::Generator:
     case Wrap::Tensor: break;
   }
   Frontend* frontend = frontend_of(x, *v);

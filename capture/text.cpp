@@ -86,9 +86,10 @@ Captured<Value*> text(Executor& x, PyObject* function, Values args, PyObject* sp
     }
     PyTuple_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), one.release());
   }
-  const WarningsAsErrors raising;
-  Ref<> made = examples ? Ref<>::steal(PyObject_Call(function, examples.get(), nullptr)) : Ref<>();
-  PyErr_Clear();
+  Ref<> made;
+  if (examples)
+    made = call_with_warnings_raised([&] { return Ref<>::steal(PyObject_Call(function, examples.get(), nullptr)); });
+  clear_error_of_call();
   if (!made || !PyUnicode_CheckExact(made.get())) return unknown;
   Value* v = x.values().make(ValueKind::Text);
   v->object = Ref<>::share(function);

@@ -1,51 +1,23 @@
 // Calls of which it has to be known whether they warn.
 #pragma once
 
+#include <functional>
+
 #include "capture/py/ref.h"
 
 namespace framejit::capture {
 
-/// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown
-/// again. What the running frame's module has warned of before does not count meanwhile: the warning is another line's,
-/// and would be silent.
-class WarningsAsErrors {
- public:
-  WarningsAsErrors() {
-    static PyObject* const warnings = PyImport_ImportModule("warnings");
-    static PyObject* const row = Py_BuildValue("(sOOOi)", "error", Py_None, PyExc_Warning, Py_None, 0);
-    static PyObject* const name = PyUnicode_InternFromString("filters");
-    filters_ = Ref<>::steal(warnings && name ? PyObject_GetAttr(warnings, name) : nullptr);
-    if (!filters_ || !PyList_Check(filters_.get()) || PyList_Insert(filters_.get(), 0, row) < 0) filters_ = {};
-    row_ = row;
-    PyObject* const globals = PyEval_GetGlobals();
-    PyObject* const registry = globals ? PyDict_GetItemString(globals, "__warningregistry__") : nullptr;
-    if (registry && PyDict_CheckExact(registry) && PyDict_GET_SIZE(registry)) {
-      registry_ = Ref<>::share(registry);
-      given_ = Ref<>::steal(PyDict_Copy(registry));
-      if (given_) PyDict_Clear(registry);
-    }
-    PyErr_Clear();
-  }
-  ~WarningsAsErrors() {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    for (Py_ssize_t i = 0; filters_ && i < PyList_GET_SIZE(filters_.get()); ++i)
-      if (PyList_GET_ITEM(filters_.get(), i) == row_) {
-        PySequence_DelItem(filters_.get(), i);
-        break;
-      }
-    if (given_) {
-      PyDict_Clear(registry_.get());
-      PyDict_Update(registry_.get(), given_.get());
-    }
-    PyErr_Restore(type, value, traceback);
-  }
-  WarningsAsErrors(const WarningsAsErrors&) = delete;
-  WarningsAsErrors& operator=(const WarningsAsErrors&) = delete;
+/// The result of the call, in which each warning raises; null: an exception is set. Warnings of other threads do not
+/// raise, though filters belong to the process. The call has a frame of its own, and with it a record of its own of
+/// what was warned of: a warning that was given before raises too.
+Ref<> call_with_warnings_raised(const std::function<Ref<>()>& call);
 
- private:
-  Ref<> filters_, registry_, given_;
-  PyObject* row_;
-};
+/// Is it the filter that stands in `warnings` while such a call runs? It matches no warning of another thread.
+bool is_own_filter(PyObject* filter);
+
+/// Clears what a call raised: exceptions of Python's kinds, and of the `other` one. What is none of these was not
+/// raised by the call but by a signal handler in it, such as KeyboardInterrupt: it is raised again at the next
+/// instruction.
+void clear_error_of_call(PyObject* other = nullptr);
 
 }  // namespace framejit::capture

@@ -44,8 +44,10 @@ struct LowerOptions {
   std::function<LibraryFunction(int64_t index)> library_function;
   /// Length at which the running NumPy cuts the run of a contiguous pairwise sum: 8192 up to 2.2, 0 (never) from 2.3.
   int64_t pairwise_cut = 0;
-  ComplexForms complex64, complex128;
-  const ComplexForms& complex(graph::DType dtype) const { return dtype == graph::DType::C64 ? complex64 : complex128; }
+  std::function<ComplexForms(graph::DType)> complex_forms;
+  ComplexForms complex(graph::DType dtype) const {
+    return complex_forms && graph::is_complex(dtype) ? complex_forms(dtype) : ComplexForms{};
+  }
 };
 
 /// The failure is a sentence for the log: this graph stays in the interpreter.

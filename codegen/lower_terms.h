@@ -49,7 +49,7 @@ class TermBuilder {
   /// 0: the real part of a complex term, 1: the imaginary one.
   TermId part(TermId of, uint8_t part);
   const Term& term(TermId of) const { return spec_.terms[of]; }
-  const ComplexForms& forms(DType complex) const { return context_.options.complex(complex); }
+  ComplexForms forms(DType complex) const { return context_.options.complex(complex); }
   Access access(ValueId value);
 
  private:

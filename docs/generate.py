@@ -188,8 +188,8 @@ def numpy_page() -> str:
         "| followed as Python | NumPy's code in Python, or a shorter equivalent, is compiled like the user's code |",
         "| left | a region boundary, with the reason |",
         "",
-        f"NumPy {'.'.join(np.__version__.split('.')[:2])}, SciPy {'.'.join(scipy.__version__.split('.')[:2])}. `numpy.random` is left as a whole: its state belongs to the process, "
-        "and draws come in program order.",
+        f"NumPy {'.'.join(np.__version__.split('.')[:2])}, SciPy {'.'.join(scipy.__version__.split('.')[:2])}. `numpy.random` is left, except "
+        "for arrays that a `Generator` draws: see [random numbers](random_numbers.md).",
         "",
         "Generated from the operator table, the tables of the NumPy frontend and `docs/numpy_calls.py` by `docs/generate.py`.",
     ]

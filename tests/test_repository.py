@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import framejit
+import pytest
 from framejit._api._platform import VERSIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +35,23 @@ def test_hooks_have_the_versions_of_the_checks():
     assert set(found) == {"ruff", "clang-format"}
     for tool, version in found.items():
         assert version.startswith(wanted[tool].removesuffix("*")), tool
+
+
+def test_the_citation_is_that_of_the_project():
+    yaml = pytest.importorskip("yaml")  # Dask needs it
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0" and {"message", "title"} <= set(citation)
+    assert citation["authors"] == PROJECT["authors"]
+    assert citation["license"] == PROJECT["license"]
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    recipe = (ROOT / "conda-recipe" / "meta.yaml").read_text()
+    (numpy,) = PROJECT["dependencies"]
+    (script,) = PROJECT["scripts"].items()
+    for line in (f"python {PROJECT['requires-python']}", numpy.replace("numpy", "numpy "), " = ".join(script)):
+        assert re.search(rf"^ +- {re.escape(line)}$", recipe, re.M), line
+    assert re.findall(r"license: (.+)", recipe) == [PROJECT["license"]]
 
 
 def test_workflows_run_what_dev_has():

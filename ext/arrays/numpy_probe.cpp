@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <optional>
 #include <vector>
 
 #include "ext/arrays/errstate.h"
@@ -74,19 +75,29 @@ bool numpy_sum(std::vector<T>& x, int type_num, T& sum) {
   return true;
 }
 
-/// The cut that explains NumPy's sums of T on several seeds, or -1.
+/// Which cut explains NumPy's sums of T.
 template <class T>
-std::int64_t find_cut(int type_num) {
+struct Cuts {
   bool whole = true, cut = true;
-  for (std::uint64_t seed : {1, 2, 3}) {
-    std::vector<T> x = rough_numbers<T>(2 * kOldCut + 1003, seed);
+  bool add(const std::vector<double>& numbers, int type_num) {
+    std::vector<T> x(numbers.begin(), numbers.end());
     T sum;
-    if (!numpy_sum(x, type_num, sum)) return -1;
+    if (!numpy_sum(x, type_num, sum)) return false;
     whole = whole && sum == sum_cut(x, static_cast<std::int64_t>(x.size()));
     cut = cut && sum == sum_cut(x, kOldCut);
+    return true;
   }
-  if (whole == cut) return -1;
-  return cut ? kOldCut : 0;
+};
+
+SumOrder find_order() {
+  Cuts<float> single;
+  Cuts<double> twice;
+  for (std::uint64_t seed : {1, 2, 3}) {
+    const std::vector<double> x = rough_numbers<double>(2 * kOldCut + 1003, seed);
+    if (!single.add(x, NPY_FLOAT32) || !twice.add(x, NPY_FLOAT64)) return {};
+  }
+  if (single.whole == single.cut || single.cut != twice.cut || single.whole != twice.whole) return {};
+  return {true, single.cut ? kOldCut : 0};
 }
 
 /// A ufunc's result for arrays of n elements, which lie `step` elements apart.
@@ -194,28 +205,49 @@ NumpyProbe probe() {
   found.promotion_known = promotion_state_is(version.major >= 2 ? "weak" : "legacy");
   found.wide_power = version < NumpyVersion{2, 3};
   found.clip_drops_bounds = version.major >= 2;
-  found.complex64 = find_complex<float>(NPY_COMPLEX64);
-  found.complex128 = find_complex<double>(NPY_COMPLEX128);
-  found.wide_new_axes = strides_of_new_axis() == 24;
-  std::int64_t single = find_cut<float>(NPY_FLOAT32), twice = find_cut<double>(NPY_FLOAT64);
-  found.sums_known = single >= 0 && single == twice;
-  if (found.sums_known) found.pairwise_cut = single;
-  PyErr_Clear();
   return found;
 }
+
+/// What a search has found. No static with an initializer: the search may let another thread come here.
+template <class T>
+class Found {
+ public:
+  template <class F>
+  const T& get(F&& search) {
+    if (!value_) {
+      T found = search();
+      PyErr_Clear();
+      if (!value_) value_ = found;
+    }
+    return *value_;
+  }
+
+ private:
+  std::optional<T> value_;
+};
 
 }  // namespace
 
 const NumpyProbe& numpy_probe() {
-  static NumpyProbe found;
-  static bool done = false;
-  if (!done) {
-    found = probe();
-    done = ErrState::current().buffer_size() == kOldCut;  // else sums were cut elsewhere: look again later
-  }
-  return found;
+  static constinit Found<NumpyProbe> found;
+  return found.get(probe);
 }
 
-bool sums_compilable() { return numpy_probe().sums_known && ErrState::current().buffer_size() == kOldCut; }
+bool has_wide_new_axes() {
+  static constinit Found<bool> found;
+  return found.get([] { return strides_of_new_axis() == 24; });
+}
+
+codegen::ComplexForms complex_forms(graph::DType dtype) {
+  static constinit Found<codegen::ComplexForms> single, twice;
+  return dtype == graph::DType::C64 ? single.get([] { return find_complex<float>(NPY_COMPLEX64); })
+                                    : twice.get([] { return find_complex<double>(NPY_COMPLEX128); });
+}
+
+SumOrder sum_order() {
+  if (ErrState::current().buffer_size() != kOldCut) return {};
+  static constinit Found<SumOrder> found;
+  return found.get(find_order);
+}
 
 }  // namespace framejit::ext::arrays

@@ -183,6 +183,16 @@ bool same_descr(PyArray_Descr* descr, int type_number) {
   return metadata == nullptr || metadata == Py_None;
 }
 
+PyTypeObject* generator_type() {
+  static PyTypeObject* type = nullptr;
+  if (type) return type;
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random");
+  PyObject* found =
+      module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "Generator") : nullptr;
+  if (found && PyType_Check(found)) type = reinterpret_cast<PyTypeObject*>(Py_NewRef(found));
+  return type;
+}
+
 PyTypeObject* wrap_type(Wrap wrap, graph::DType dtype) {
   switch (wrap) {
     case Wrap::NdArray: return &PyArray_Type;
@@ -192,6 +202,7 @@ PyTypeObject* wrap_type(Wrap wrap, graph::DType dtype) {
     case Wrap::PyBool: return &PyBool_Type;
     case Wrap::PyComplex: return &PyComplex_Type;
     case Wrap::Tensor: return tensor_type();
+    case Wrap::Generator: return generator_type();
   }
   return nullptr;
 }
@@ -306,6 +317,7 @@ PyObject* new_number(Wrap wrap, graph::DType dtype) {
     }
     case Wrap::NdArray:
     case Wrap::Tensor:
+    case Wrap::Generator:
     case Wrap::PyInt:
     case Wrap::PyBool: break;
   }

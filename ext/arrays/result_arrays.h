@@ -25,6 +25,8 @@ inline char* scalar_value(PyObject* scalar) {
 bool same_descr(PyArray_Descr* descr, int type_number);
 
 /// The exact type of objects that a wrap stands for.
+/// numpy.random.Generator; null: numpy.random is not imported.
+PyTypeObject* generator_type();
 PyTypeObject* wrap_type(capture::Wrap wrap, graph::DType dtype);
 
 /// The exact type that an Array guard asks for: it names Tensor or Parameter itself.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import contextlib
 import io
 import os
 import runpy
@@ -30,7 +31,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jit-level", default="O0", choices=("O0", "O1"), metavar="L", help="O0 (default) or O1")
     parser.add_argument("--stress", metavar="S", help="comma list of stress modes, for tests")
     parser.add_argument("--as-mindspore", action="store_true", help="`import mindspore` gives framejit")
-    parser.add_argument("--report", type=Path, metavar="DIR", help="write report.html and report.json into DIR")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help="write report.html and report.json into DIR, and a line on standard error",
+    )
     parser.add_argument("--stats-file", type=Path, metavar="F", help="write the counters as JSON")
     parser.add_argument("--version", action="version", version=f"framejit {_version()}")
     parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module")
@@ -168,7 +174,10 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         return 1
     finally:
         if report is not None:
-            report.save(options.report)
+            line = report.save(options.report)
+            if sys.stderr is not None:
+                with contextlib.suppress(ValueError, OSError):  # the program has closed it
+                    print(line, file=sys.stderr)
         handle.close()
         if options.stats_file is not None:
             write_stats(options.stats_file)

@@ -165,6 +165,11 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
       data = reinterpret_cast<char*>(&m.scalars[2 * test.input]);
       break;
     }
+    case capture::Wrap::Generator:
+      if (test.input < 0) return true;
+      m.scalars[2 * test.input] = reinterpret_cast<int64_t>(object);
+      data = reinterpret_cast<char*>(&m.scalars[2 * test.input]);
+      break;
     case capture::Wrap::PyBool:
       if (test.input < 0) return true;
       m.scalars[2 * test.input] = object == Py_True;

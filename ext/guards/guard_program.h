@@ -104,7 +104,7 @@ class GuardProgram {
   }
   /// Might the region have looked at this object, or hand it on?
   bool sees(const Matched& m, const PyObject* object) const;
-  /// Objects of the inputs, so that they can be kept alive while the GIL is released.
+  /// Where the inputs are found.
   const std::vector<GuardOperand>& input_operands() const { return input_operands_; }
 
  private:

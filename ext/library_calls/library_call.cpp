@@ -8,6 +8,7 @@
 
 #include "capture/warnings.h"
 #include "ext/arrays/errstate.h"
+#include "ext/library_calls/draws.h"
 #include "ext/library_calls/library_call.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"
@@ -17,7 +18,6 @@
 namespace framejit::ext::library_calls {
 
 using capture::Ref;
-using capture::WarningsAsErrors;
 using capture::Wrap;
 using codegen::StridedArray;
 using graph::DType;
@@ -135,6 +135,7 @@ Ref<> as_object(const StridedArray& a, Wrap wrap, int flags) {
     case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(*reinterpret_cast<const double*>(a.data)));
     case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(a.data)));
     case Wrap::PyBool: return Ref<>::steal(PyBool_FromLong(*a.data != 0));
+    case Wrap::Generator: return Ref<>::share(*reinterpret_cast<PyObject* const*>(a.data));
     case Wrap::PyComplex:
     case Wrap::Tensor: break;
   }
@@ -204,23 +205,7 @@ void clear_error() {
   static PyObject* const singular =
       linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
   PyErr_Restore(type, value, traceback);
-  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError,
-                        PyExc_RuntimeError, PyExc_Warning, PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError,
-                        PyExc_BufferError, PyExc_SystemError, singular})
-    if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
-  struct Raised {
-    PyObject *type, *value, *traceback;
-  };
-  auto* raised = new Raised;
-  PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
-  Py_AddPendingCall(
-      [](void* memory) {
-        auto* all = static_cast<Raised*>(memory);
-        PyErr_Restore(all->type, all->value, all->traceback);
-        delete all;
-        return -1;
-      },
-      raised);
+  capture::clear_error_of_call(singular);
 }
 
 namespace {
@@ -286,6 +271,7 @@ bool is_quiet(const LibraryCall& call) {
 void prepare(LibraryCall& call) {
   call.wraps = wraps_of(call);
   call.quiet = is_quiet(call);
+  call.draws = draw_method(call.callable.get()) != nullptr;
   if (call.keywords.empty()) return;
   call.names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.keywords.size())));
   FRAMEJIT_CHECK(call.names, "no memory for the names of keywords");
@@ -307,16 +293,14 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   // Of what is not writeable, some functions make a copy before they read it.
   for (std::size_t i = 0; i < call.wraps.size(); ++i)
     operands.push_back(as_object(arrays[i], call.wraps[i], call.quiet ? NPY_ARRAY_WRITEABLE : 0));
+  if (call.draws && !Draws::take(operands[0].get())) return false;
   Ref<> result;
   if (call.quiet) {
     result = invoke(call, operands);
   } else {
-    // Warnings alone would not do: one that this line of Python has given before is not given again, and would not
-    // raise.
     const arrays::ErrState now = arrays::ErrState::current();
     const arrays::ScopedErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
-    WarningsAsErrors too;
-    result = invoke(call, operands);
+    result = capture::call_with_warnings_raised([&] { return invoke(call, operands); });
   }
   bool fits =
       !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);
@@ -364,7 +348,7 @@ codegen::LibraryFunction library_function(int64_t index) {
 
 std::optional<std::vector<Wrap>> library_call_operands(int64_t index) {
   const LibraryCall* call = library_call_at(index);
-  if (!call || call->sequence || call->first) return std::nullopt;
+  if (!call || call->sequence || call->first || call->draws) return std::nullopt;
   return wraps_of(*call);
 }
 

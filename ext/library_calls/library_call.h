@@ -48,6 +48,7 @@ struct LibraryCall {
   std::vector<capture::Wrap> wraps;  // of the slots
   int64_t nanoseconds = 0;           // of a call of few elements, at capture
   bool quiet = false;                // neither sets a flag nor warns, and never writes to an operand
+  bool draws = false;                // from a generator, its first operand; see Draws
   capture::Wrap result = capture::Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
   std::vector<std::size_t>

@@ -60,8 +60,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
     const codegen::LibraryFunction numpy = library_calls::library_function(index);
     return numpy.function ? numpy : library_calls::custom_function(index);
   };
-  out.complex64 = arrays::numpy_probe().complex64;
-  out.complex128 = arrays::numpy_probe().complex128;
+  out.complex_forms = arrays::complex_forms;
   out.pairwise_cut = arrays::numpy_version() < arrays::NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }
@@ -70,7 +69,7 @@ Expected<Compiled, std::string> finish(codegen::Program program, const CompileOp
   Compiled out;
   const int64_t start = now_ns();
   for (const codegen::Step& step : program.steps)
-    if (std::holds_alternative<codegen::LibraryCallStep>(step)) ++out.library_calls;
+    if (std::holds_alternative<codegen::LibraryCallStep>(step)) ++out.library_calls, out.calls_python = true;
     else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
       for (const codegen::Stage& stage : loop->stages)
         out.library_calls += std::holds_alternative<codegen::NumpyLoop>(stage.code);

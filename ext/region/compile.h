@@ -32,6 +32,7 @@ struct Compiled {
   std::unique_ptr<runtime::Plan> plan;
   int64_t passes_ns = 0, codegen_ns = 0;
   int64_t library_calls = 0;  // of a run: NumPy loops, functions of libraries and custom operators
+  bool calls_python = false;  // functions of libraries or custom operators
 
   bool per_call_flags() const { return plan->program().per_call_flags; }
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ext/arrays/errstate.h"
+#include "ext/library_calls/draws.h"
 #include "ext/module/kernel_store.h"
 #include "ext/module/stats.h"
 #include "ext/region/fold_parameters.h"
@@ -117,9 +118,14 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
   std::shared_ptr<Entry> entry(new Entry());
   CompileOptions given = options;
   copy_guarded_values(*region);
+  const bool draws = std::any_of(region->inputs.begin(), region->inputs.end(), [](const capture::Input& input) {
+    return input.spec.wrap == capture::Wrap::Generator;
+  });
+  if (draws) given.plan.beside = false;  // the thread of the run holds the locks of generators
   if (options.constant_parameters) given.constant_params = fold_parameters(*region, options, live);
   FRAMEJIT_TRY(compiled, compile(*region->graph, given));
   guard_relations(*region);
+  entry->draws_ = draws;
   entry->region_ = std::move(region);  // nothing changes it from here on
   entry->references_.emplace(*entry->region_);
   const bool sees_warnings = entry->references_->any(is_of_warnings);
@@ -188,6 +194,8 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
     return Outcome::Declined;
   s.clear_owned();
   Run run(*materializer_, s.workspace, in_frame);
+  std::optional<library_calls::Draws> draws;
+  if (draws_) draws.emplace();
   const bool effects = effects_->any();
   if (effects) run.trash.reserve(region_->effects.size());
   if (!materializer_->prepare(s.workspace)) {
@@ -204,10 +212,12 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
       PyErr_Clear();
       return Outcome::Declined;
     }
+    if (draws) draws->keep();
     materializer_->complete(s.workspace);
     if (in_frame) hand_over(s.workspace.objects, true);
     return Outcome::Error;
   }
+  if (draws) draws->keep();
   return hand_over(s.workspace.objects, runner_->warn(run.unsaid));
 }
 
@@ -259,6 +269,7 @@ Outcome Entry::try_out(const LiveSlots& live, bool in_frame, const std::function
   if (outcome != Outcome::Done) return outcome;
   s.clear_owned();
   Run run(*materializer_, s.workspace, in_frame);
+  const library_calls::Draws draws;
   outcome = Outcome::Declined;
   if (materializer_->prepare(s.workspace)) {
     const std::unique_ptr<runtime::Undo> undo =
@@ -283,6 +294,7 @@ int64_t Entry::time_kernels(const LiveSlots& live, int64_t runs) {
   for (int64_t i = 0; i < runs; ++i) {
     s.clear_owned();
     Run run(*materializer_, s.workspace, false);
+    const library_calls::Draws draws;
     if (!materializer_->prepare(s.workspace) || runner_->run(run, *conditions_) != Outcome::Done ||
         !materializer_->finish(s.workspace))
       return PyErr_Clear(), -1;

@@ -87,6 +87,7 @@ class Entry {
   std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
   std::optional<References> references_;
   bool result_on_stack_ = false, at_o1_ = false;
+  bool draws_ = false;  // from generators: a run that comes to nothing takes them back
 };
 
 /// Does a return instruction take the region's result from the stack (RETURN_CONST takes none)?

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "capture/py/dict_version.h"
+#include "capture/warnings.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/promotion.h"
 
@@ -96,6 +97,7 @@ bool is_pattern(PyObject* object) {
 
 Match match(PyObject* filter) {
   if (!PyTuple_CheckExact(filter) || PyTuple_GET_SIZE(filter) != 5) return Match::Unknown;
+  if (capture::is_own_filter(filter)) return Match::No;
   PyObject* category = PyTuple_GET_ITEM(filter, 2);
   if (!PyType_Check(category) || !PyType_CheckExact(category)) return Match::Unknown;
   bool sure = true;

@@ -86,6 +86,16 @@ std::optional<WarningRules> PlanRunner::rules_of_run(const Run& of, const RunCon
   return rules;
 }
 
+namespace {
+
+/// Before other threads may run: they may rebind what holds the objects, of which results are made afterwards too.
+void hold_objects(Run& of, const guards::GuardProgram& guards) {
+  of.others_ran = true;
+  for (std::size_t i = 0; i < guards.slot_count(); ++i) of.trash.push_back(Py_XNewRef(of.workspace.matched->slots[i]));
+}
+
+}  // namespace
+
 Outcome PlanRunner::run(Run& of, const RunConditions& conditions) {
   Workspace& w = of.workspace;
   const guards::GuardProgram& guards = conditions.guards;
@@ -102,7 +112,7 @@ Outcome PlanRunner::run(Run& of, const RunConditions& conditions) {
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   const runtime::TraceSpan span("run", region_.function);
   runtime::RunResult done;
-  of.others_ran = compiled_.library_calls > 0;
+  if (compiled_.calls_python) hold_objects(of, guards);
   std::function<bool()> still;
   if (of.others_ran && writes_params_ && !region_.effects.empty())
     still = [&] { return conditions.still_hold(*w.matched, of.in_frame); };
@@ -123,10 +133,7 @@ Outcome PlanRunner::run(Run& of, const RunConditions& conditions) {
   } else if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
     done = plan().run(params, results, symbols, always_short_ ? nullptr : poll_signals, runtime::kReported, still);
   } else {
-    // Other threads may rebind what holds the inputs, of which results are made afterwards too.
-    for (const guards::GuardOperand& operand : guards.input_operands())
-      of.trash.push_back(Py_NewRef(guards.object(*w.matched, operand)));
-    of.others_ran = true;
+    if (!of.others_ran) hold_objects(of, guards);
     struct Release {
       PyThreadState* state = PyEval_SaveThread();
       ~Release() { PyEval_RestoreThread(state); }

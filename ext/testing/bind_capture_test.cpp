@@ -25,6 +25,7 @@ const char* wrap_name(Wrap wrap) {
     case Wrap::PyBool: return "bool";
     case Wrap::PyComplex: return "complex";
     case Wrap::Tensor: return "tensor";
+    case Wrap::Generator: return "generator";
   }
   return "?";
 }

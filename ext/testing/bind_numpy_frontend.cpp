@@ -316,10 +316,11 @@ PyType_Spec spec = {"framejit._core._FrontendSession", sizeof(FrontendSession), 
 /// The probes of the running NumPy, as a dict.
 PyObject* probe(PyObject*, PyObject*) {
   const arrays::NumpyProbe& found = arrays::numpy_probe();
+  const arrays::SumOrder sums = arrays::sum_order();
   return Py_BuildValue("{sOsOsLsOsO}", "promotion_known", found.promotion_known ? Py_True : Py_False, "sums_known",
-                       found.sums_known ? Py_True : Py_False, "pairwise_cut",
-                       static_cast<long long>(found.pairwise_cut), "wide_power", found.wide_power ? Py_True : Py_False,
-                       "clip_drops_bounds", found.clip_drops_bounds ? Py_True : Py_False);
+                       sums.known ? Py_True : Py_False, "pairwise_cut", static_cast<long long>(sums.pairwise_cut),
+                       "wide_power", found.wide_power ? Py_True : Py_False, "clip_drops_bounds",
+                       found.clip_drops_bounds ? Py_True : Py_False);
 }
 
 /// errstate(flags) -> (all ignored?, buffer size).

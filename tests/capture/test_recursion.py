@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import resource
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
@@ -165,6 +168,32 @@ def test_a_recursion_that_is_deeper_than_the_c_stack():
     assert results == [50_000] * 2
     while nested:
         (nested,) = nested
+
+
+BEGINS_DEEP = """
+import sys
+import framejit as fj
+sys.setrecursionlimit(200_000)
+exec("def f(x):\\n  return 0 if x is None else 1 + f(x[0])")
+f, nested = fj.jit(f), None
+f((None,))
+for _ in range(50_000):
+    nested = (nested,)
+assert f(nested) == 50_000
+while nested:
+    (nested,) = nested
+"""
+
+
+@pytest.mark.parametrize("kilobytes, environment", [(1000, 0), (1000, 200_000), (8192, 0), (8192, 120_000), (70_000, 0), (None, 0)])
+def test_the_stack_that_the_process_began_with(kilobytes, environment):
+    """What is left of it is known, whatever its limit and what lies at its beginning."""
+    def limit() -> None:
+        size = resource.RLIM_INFINITY if kilobytes is None else kilobytes * 1024
+        resource.setrlimit(resource.RLIMIT_STACK, (size, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+
+    space = {**os.environ, **{f"FILLS_{i}": "x" * 50_000 for i in range(environment // 50_000)}}
+    subprocess.run([sys.executable, "-c", BEGINS_DEEP], env=space, preexec_fn=limit, check=True, timeout=240)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
+import itertools
 import signal
 import subprocess
 import sys
@@ -358,6 +360,80 @@ def test_a_warning_that_the_calling_line_has_given_before(called, more):
     expected = seen(function)
     assert len(expected) == 2
     assert seen(marked) == expected
+
+
+every_run_counts = pytest.mark.usefixtures("unmeasured")
+
+
+@pytest.fixture
+def unmeasured(estimated, monkeypatch):
+    monkeypatch.setattr(fj.config, "profitability", "off")
+
+
+@contextlib.contextmanager
+def beside(work):
+    """`work` is called again and again by another thread, which gets its turn often."""
+    ends, errors, interval = threading.Event(), [], sys.getswitchinterval()
+
+    def again() -> None:
+        try:
+            while not ends.is_set():
+                work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=again)
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        yield errors
+    finally:
+        ends.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert not errors
+
+
+@every_run_counts
+@pytest.mark.parametrize("action, times", [("ignore", 0), ("default", 1)])
+def test_warnings_of_other_threads(action, times):
+    """A library call looks for warnings of its own thread; others get theirs as ever."""
+    marked, x, zeros, shown = fj.jit(lambda x: x - np.median(x), fullgraph=True), np.ones(50), np.zeros(3), []
+    marked(x)
+    globals().pop("__warningregistry__", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        warnings.showwarning = lambda message, *rest: shown.append(str(message))
+        filters = list(warnings.filters)
+        with beside(lambda: np.log(zeros)) as errors:
+            for _ in range(3000):
+                if marked(x).any() or errors:
+                    break
+        assert warnings.filters == filters
+    assert shown == ["divide by zero encountered in log"] * times
+    assert library_calls_of(marked, x) == 100
+
+
+@every_run_counts
+def test_another_thread_replaces_what_a_library_call_was_given():
+    class Holder:
+        pass
+
+    def function(holder):
+        x, words = holder.x, holder.words
+        return x - np.median(x), words
+
+    holder, marked, numbers = Holder(), fj.jit(function, fullgraph=True), itertools.count()
+
+    def replace() -> None:
+        holder.x, holder.words = np.full(64, float(next(numbers))), ["some"]
+        np.full(64, -1.0), [None]  # take the memory of what nothing holds
+
+    replace()
+    with beside(replace) as errors:
+        for _ in range(10_000):
+            found, words = marked(holder)
+            assert words == ["some"] and not found.any() and not errors
 
 
 def library_calls_of(marked, *args, calls=100):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import framejit
 import pytest
@@ -75,8 +76,15 @@ def test_exit_status(folder):
 
 
 @pytest.mark.capture
+def test_a_report_of_a_program_that_closes_its_streams(folder):
+    (folder / "closes.py").write_text("import sys\nsys.stderr.close()\nprint(1)\nsys.stdout.close()\n")
+    run(folder, "-m", "framejit", "--report", "out", "closes.py")
+    assert (folder / "out" / "report.html").exists()
+
+
+@pytest.mark.capture
 def test_counters_and_report(folder):
-    run(folder, "-m", "framejit", "--stats-file", "stats.json", "--report", "out", "script.py")
+    done = run(folder, "-m", "framejit", "--stats-file", "stats.json", "--report", "out", "script.py")
     counted = json.loads((folder / "stats.json").read_text())
     assert counted["frames_marked"] == 3
     assert counted["frames_captured"] >= 1
@@ -87,6 +95,8 @@ def test_counters_and_report(folder):
     assert work["entries"]
     assert work["breaks"][0]["line"] == 6
     assert report["summary"].endswith(f"compiling took {duration(counted['compile_ns'])}")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("framejit: ") and line.endswith(f"{report['summary']}; see {Path('out', 'report.html')}")
     text = (folder / "out" / "report.html").read_text()
     assert "work()" in text
     summary = with_micro_sign(report["summary"])

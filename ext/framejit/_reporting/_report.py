@@ -22,8 +22,8 @@ class Recorder:
         if core is not None:
             core.set_measuring(True)
 
-    def save(self, folder: Path) -> None:
-        """Write both files. To be called while the functions are still marked."""
+    def save(self, folder: Path) -> str:
+        """Write both files, and say in a line what was gained. To be called while the functions are still marked."""
         from framejit._reporting._html import counters_table, functions_body, heading, page
 
         functions = self._collector.finish()
@@ -31,19 +31,22 @@ class Recorder:
             core.set_measuring(False)
         counted = stats()
         summary = program_text(self._collector.seen, counted["compile_ns"])
+        speed = speed_of_program(self._collector.seen)
         folder.mkdir(parents=True, exist_ok=True)
         about = configuration()
         data = {"summary": summary, "about": about, "stats": counted, "functions": [f.to_dict() for f in functions]}
         (folder / "report.json").write_text(json.dumps(data, indent=1, default=str) + "\n", encoding="utf-8")
         versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
         body = (
-            heading(_title(), speed_of_program(self._collector.seen), summary, "Nothing was measured")
+            heading(_title(), speed, summary, "Nothing was measured")
             + f'<p class="soft">{escape(versions)}; capture: {escape(about["capture"])}</p>'
             + functions_body(sorted(functions, key=_time, reverse=True))
             + "<h2>Counters</h2>"
             + counters_table(counted)
         )
-        (folder / "report.html").write_text(page(f"{_title()}: report of framejit", body), encoding="utf-8")
+        file = folder / "report.html"
+        file.write_text(page(f"{_title()}: report of framejit", body), encoding="utf-8")
+        return f"framejit: {f'{speed.headline}; ' if speed else ''}{summary}; see {file}"
 
 
 def _title() -> str:

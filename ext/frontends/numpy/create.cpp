@@ -435,9 +435,9 @@ Captured<Value*> call_array(const Call& call) {
       return break_at(BreakId::UnsupportedArgument, "np.array of an array that is not contiguous, with more axes");
     Dims shape = type.shape, strides = type.strides;
     shape.insert(shape.begin(), missing, Dim(1));
-    strides.insert(strides.begin(), missing,
-                   arrays::numpy_probe().wide_new_axes ? type.size() * Dim(graph::size_of(type.dtype))
-                                                       : Dim(graph::size_of(type.dtype)));
+    strides.insert(
+        strides.begin(), missing,
+        arrays::has_wide_new_axes() ? type.size() * Dim(graph::size_of(type.dtype)) : Dim(graph::size_of(type.dtype)));
     if (missing)
       made =
           fresh_array(call.session, call.session.builder().view(made->id(), std::move(shape), std::move(strides), 0));

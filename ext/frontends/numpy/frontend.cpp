@@ -14,6 +14,7 @@
 #include "ext/arrays/numpy_probe.h"
 #include "ext/frontends/numpy/index.h"
 #include "ext/frontends/numpy/library_call_capture.h"
+#include "ext/library_calls/draws.h"
 #include "ext/library_calls/listed_functions.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"
@@ -142,8 +143,8 @@ class Functions {
 
   /// What is not NumPy's own under that name (a replacement by someone) is not known.
   void add_named(const FunctionRow& row) {
-    Ref<> module = Ref<>::steal(PyImport_ImportModule(row.home));
-    Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), row.name)) : Ref<>();
+    if (row.home != home_) module_ = Ref<>::steal(PyImport_ImportModule(home_ = row.home));
+    Ref<> found = module_ ? Ref<>::steal(PyObject_GetAttrString(module_.get(), row.name)) : Ref<>();
     bool ufunc = found && PyObject_TypeCheck(found.get(), &PyUFunc_Type);
     Ref<> home = found && !ufunc ? Ref<>::steal(PyObject_GetAttrString(found.get(), "__module__")) : Ref<>();
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
@@ -179,10 +180,16 @@ class Functions {
   }
 
   std::unordered_map<PyObject*, Known> known_;
+  const char* home_ = nullptr;  // of the row before, and its module
+  Ref<> module_;
 };
 
 const Functions& functions() {
-  static const Functions* all = new Functions;  // holds references: never destroyed
+  static constinit const Functions* all = nullptr;  // holds references: never destroyed
+  if (!all) {
+    const Functions* made = new Functions;  // runs code of NumPy's, and so perhaps other threads
+    if (!all) all = made;
+  }
   return *all;
 }
 
@@ -374,12 +381,13 @@ class NumpyFrontend final : public capture::Frontend {
     return value.wrap() == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
   }
 
+  bool is_method(PyObject* callable) const override { return library_calls::draw_method(callable) != nullptr; }
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
     return method ? find_method(*method) || is_library_method(*method) || is_method_in_place(*method)
                   : functions().find(callable) || library_calls::is_library_function(callable) ||
                         is_function_in_place(callable) || ufunc_of_method(callable) || is_of_dtypes(callable) ||
-                        is_of_errors(callable);
+                        is_of_errors(callable) || is_method(callable);
   }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
@@ -392,6 +400,7 @@ class NumpyFrontend final : public capture::Frontend {
     }
     if (PyObject* ufunc = ufunc_of_method(callable))
       return call_ufunc_method({session, args, keywords, Op::Param, DType::F64, callable}, ufunc);
+    if (is_method(callable)) return draw(session, callable, args, keywords);
     if (is_of_dtypes(callable)) return call_of_dtypes(session, callable, args, keywords);
     if (is_of_errors(callable)) return call_of_errors({session, args, keywords, Op::Param, DType::F64, callable});
     if (is_function_in_place(callable)) return call_in_place(session, callable, args, keywords, true);

@@ -17,6 +17,7 @@
 #include "ext/arrays/errstate.h"
 #include "ext/frontends/numpy/call.h"
 #include "ext/frontends/numpy/index.h"
+#include "ext/library_calls/draws.h"
 #include "ext/library_calls/library_call.h"
 #include "ext/library_calls/listed_functions.h"
 #include "graph/layout.h"
@@ -29,7 +30,6 @@ namespace framejit::ext::frontends {
 using arrays::numpy_module;
 using arrays::scalar_dtype_of;
 using capture::SourceRef;
-using capture::WarningsAsErrors;
 using codegen::StridedArray;
 using graph::Dim;
 using graph::Dims;
@@ -220,6 +220,14 @@ Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, cons
     case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(0.5));
     case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(number));
     case Wrap::PyBool: return Ref<>::share(Py_True);
+    case Wrap::Generator: {
+      static constinit capture::Once once;
+      PyObject* const stand_in = once.get([] {
+        const Ref<> module = Ref<>::steal(PyImport_ImportModule("numpy.random"));
+        return module ? PyObject_CallMethod(module.get(), "default_rng", "i", 0) : nullptr;
+      });
+      return stand_in ? Ref<>::share(stand_in) : Ref<>();
+    }
     case Wrap::PyComplex:
     case Wrap::Tensor: break;
   }
@@ -351,10 +359,12 @@ Captured<ResultSignatures> try_out(Arguments& arguments, const LibraryCall& call
       objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length, ones));
     if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
       arrays::ScopedErrState quiet(0);
-      WarningsAsErrors raising;
-      const int64_t start = now_ns();
-      result = invoke(call, objects);
-      nanoseconds = now_ns() - start;
+      result = capture::call_with_warnings_raised([&] {
+        const int64_t start = now_ns();
+        Ref<> made = invoke(call, objects);
+        nanoseconds = now_ns() - start;
+        return made;
+      });
     }
     library_calls::clear_error();
     if (result) break;
@@ -499,6 +509,104 @@ Captured<AllPredicted> predicted(Arguments& arguments, const LibraryCall& call) 
   return results;
 }
 
+// ---- draws
+
+/// What says how many numbers a draw gives; null: it does not say.
+Piece* size_piece(LibraryCall& call, const library_calls::DrawMethod& method) {
+  if (method.size_at < 0) return nullptr;
+  const auto at = static_cast<std::size_t>(method.size_at) + 1;
+  Piece* piece = at < call.args.size() ? &call.args[at] : nullptr;
+  for (auto& [name, given] : call.keywords)
+    if (PyUnicode_CompareWithASCIIString(name.get(), "size") == 0) piece = &given;
+  return piece && piece->kind != Piece::Slot && piece->object.get() != Py_None ? piece : nullptr;
+}
+
+std::optional<int64_t> length_of(PyObject* o) {
+  const long long number = o && PyLong_CheckExact(o) ? PyLong_AsLongLong(o) : -1;
+  PyErr_Clear();
+  return number > 0 ? std::optional<int64_t>(number) : std::nullopt;
+}
+
+/// Nothing: not all of them are known, or there are no elements.
+std::optional<std::vector<int64_t>> lengths_of(const Piece& size) {
+  std::vector<std::optional<int64_t>> lengths;
+  if (size.kind == Piece::Tuple || size.kind == Piece::List) {
+    for (const Piece& item : size.items)
+      lengths.push_back(item.kind == Piece::Known ? length_of(item.object.get()) : std::nullopt);
+  } else if (size.kind == Piece::Known && PyTuple_CheckExact(size.object.get())) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(size.object.get()); ++i)
+      lengths.push_back(length_of(PyTuple_GET_ITEM(size.object.get(), i)));
+  } else {
+    lengths.push_back(size.kind == Piece::Known ? length_of(size.object.get()) : std::nullopt);
+  }
+  std::vector<int64_t> out;
+  for (const std::optional<int64_t>& length : lengths) {
+    if (!length) return std::nullopt;
+    out.push_back(*length);
+  }
+  return out;
+}
+
+/// The size that a draw is given in place of its own: one number, in as many dimensions.
+Ref<> small_size(const Piece& size, std::size_t rank) {
+  Ref<> one = Ref<>::steal(PyLong_FromLong(1));
+  if (size.kind == Piece::Known && PyLong_CheckExact(size.object.get())) return one;
+  Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(rank)));
+  for (std::size_t i = 0; tuple && i < rank; ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref<>(one).release());
+  return tuple;
+}
+
+constexpr int64_t kFewestDrawn = 64;  // numbers: for fewer, saving the state takes longer than drawing them
+
+/// The dtype is asked of a stand-in, which gives one number; the shape is the size.
+Captured<AllPredicted> predict_draw(Arguments& arguments, LibraryCall& call, const library_calls::DrawMethod& method) {
+  Session& session = arguments.session;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  const auto refused = [&](const char* why) {
+    return break_at(BreakId::UnknownObject, std::string("numpy.random.Generator.") + method.name + "() " + why);
+  };
+  AllPredicted out;
+  if (Piece* size = size_piece(call, method)) {
+    const auto lengths = lengths_of(*size);
+    if (!lengths) return refused("of a size that is not known");
+    const bool has_arrays = std::count(arguments.wraps.begin(), arguments.wraps.end(), Wrap::NdArray) > 0;
+    const bool broadcasts = has_arrays && std::string_view(method.name) != "choice";  // which draws from its array
+    Piece given = std::exchange(*size, Piece{});
+    size->object = broadcasts ? Ref<>::share(Py_None) : small_size(given, lengths->size());
+    auto seen = try_out(arguments, call, 1, [](const Dim&) { return int64_t{1}; });
+    *size = std::move(given);
+    if (!seen) return Unexpected<Break>(std::move(seen.error()));
+    const ResultSignature& like = seen->items[0];
+    if (seen->sequence || like.wrap != Wrap::NdArray || !like.view.empty() || !like.reshaped.empty() ||
+        (!broadcasts && like.shape.size() != lengths->size()))
+      return refused("of such arguments");
+    Predicted one;
+    Dims shape(lengths->begin(), lengths->end());
+    Dims strides = graph::packed_strides(shapes, like.dtype, shape, graph::c_order(static_cast<int>(shape.size())));
+    one.type = graph::Type{like.dtype, std::move(shape), std::move(strides)};
+    out.items.push_back(std::move(one));
+    out.nanoseconds = seen->nanoseconds;
+  } else {
+    FRAMEJIT_TRY(found, predicted(arguments, call));
+    if (found.sequence || found.items[0].wrap != Wrap::NdArray) return refused("of single numbers");
+    out = std::move(found);
+  }
+  if (shapes.hint(out.items[0].type.size()) < kFewestDrawn) return refused("of few numbers");
+  return out;
+}
+
+/// The draw before in the region; kNoValue: there is none.
+ValueId last_draw(const graph::Graph& graph) {
+  const std::vector<ValueId>& nodes = graph.body().nodes;
+  for (auto at = nodes.rbegin(); at != nodes.rend(); ++at) {
+    const graph::Node& node = graph.node(*at);
+    const LibraryCall* call = node.op == Op::LibraryCall ? library_calls::library_call_at(node.index()) : nullptr;
+    if (call && call->draws) return *at;
+  }
+  return graph::kNoValue;
+}
+
 /// What the program sees of a result.
 Captured<Value*> shown(Session& session, ValueId id, const Predicted& result) {
   graph::GraphBuilder& builder = session.builder();
@@ -551,14 +659,22 @@ Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Va
   // NumPy 1 promotes by the value of a scalar, where the others have another dtype.
   for (std::size_t i = 0; i < arguments.operands.size() && arrays::numpy_version().major < 2; ++i) {
     const graph::Type& type = session.graph().type(arguments.operands[i]);
+    if (arguments.wraps[i] == Wrap::Generator) continue;
     const bool scalar = arguments.wraps[i] != Wrap::NdArray || type.rank() == 0;
-    if (scalar && std::any_of(arguments.operands.begin(), arguments.operands.end(),
-                              [&](ValueId other) { return session.graph().type(other).dtype != type.dtype; }))
+    bool differs = false;
+    for (std::size_t k = 0; k < arguments.operands.size(); ++k)
+      differs = differs || (arguments.wraps[k] != Wrap::Generator &&
+                            session.graph().type(arguments.operands[k]).dtype != type.dtype);
+    if (scalar && differs)
       return break_at(BreakId::UnsupportedArgument,
                       "a library call of a scalar of another dtype that is known at run time only");
   }
   prepare(*call);
-  FRAMEJIT_TRY(results, predicted(arguments, *call));
+  const library_calls::DrawMethod* method = library_calls::draw_method(callable);
+  FRAMEJIT_TRY(results, method ? predict_draw(arguments, *call, *method) : predicted(arguments, *call));
+  // As an operand that no argument reads, the draw before comes first, and no two draws are one.
+  if (const ValueId before = method ? last_draw(session.graph()) : graph::kNoValue; before != graph::kNoValue)
+    arguments.operands.push_back(before);
   call->sequence = results.sequence;
   call->count = static_cast<Py_ssize_t>(results.items.size());
   call->nanoseconds = results.nanoseconds;
@@ -605,6 +721,22 @@ Captured<Value*> library_call_of(Session& session, const char* module_name, cons
 
 }  // namespace
 
+Captured<Value*> draw(Session& session, PyObject* callable, std::span<Value* const> args,
+                      std::span<const capture::Keyword> keywords) {
+  const std::string name = std::string("numpy.random.Generator.") + library_calls::draw_method(callable)->name + "()";
+  Value* self = args.empty() ? nullptr : args[0];
+  if (!self || self->kind != ValueKind::Object || !self->source || !self->object ||
+      !library_calls::Draws::allows(self->object.get()))
+    return break_at(BreakId::UnknownObject, name + " of such a generator");
+  if (session.graph().is_in_block()) return break_at(BreakId::UnknownObject, name + " in a branch or loop on arrays");
+  capture::ArraySpec spec;
+  spec.wrap = Wrap::Generator;
+  spec.dtype = DType::I64;
+  std::vector<Value*> all(args.begin(), args.end());
+  all[0] = session.inputs().add(self->object.get(), self->source, std::move(spec));
+  return library_call(session, callable, all, keywords);
+}
+
 Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
   auto is_number = [](PyObject* o) {
     return scalar_dtype_of(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o);
@@ -617,8 +749,7 @@ Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
   Ref<> made;
   if (found != operators.end()) {
     arrays::ScopedErrState raising(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
-    WarningsAsErrors too;
-    made = Ref<>::steal(found->second(left, right));
+    made = capture::call_with_warnings_raised([&] { return Ref<>::steal(found->second(left, right)); });
   }
   library_calls::clear_error();
   return made && scalar_dtype_of(made.get()) ? std::move(made) : Ref<>();

@@ -25,6 +25,11 @@ Captured<Value*> helper_call(Session& session, const char* name, std::span<Value
 Captured<Value*> copy_after(Session& session, PyObject* function, std::span<Value* const> args,
                             std::span<const capture::Keyword> keywords);
 
+/// A method of NumPy's Generator, the first argument. Draws of a region happen in their order, and are taken back if
+/// its run comes to nothing.
+Captured<Value*> draw(Session& session, PyObject* callable, std::span<Value* const> args,
+                      std::span<const capture::Keyword> keywords);
+
 /// left OP right of known numbers, NumPy's scalars among them; null where that raises or warns.
 Ref<> fold_numbers(int nb, PyObject* left, PyObject* right);
 

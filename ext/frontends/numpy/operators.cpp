@@ -87,8 +87,8 @@ Captured<bool> check_places(Session& session, Op op, const Operand& left, const 
   if (op != Op::Multiply || right.id == left.id || !may_be_temporary(session, right)) return true;
   graph::Graph& graph = session.graph();
   const graph::Type type = graph.type(right.id);
-  const bool fused = graph::is_complex(type.dtype) &&
-                     arrays::numpy_probe().complex(type.dtype).product == codegen::ComplexForms::Fused;
+  const bool fused =
+      graph::is_complex(type.dtype) && arrays::complex_forms(type.dtype).product == codegen::ComplexForms::Fused;
   if (fused && !graph.shapes().holds(Relation::Lt, type.size() * graph::Dim(graph::size_of(type.dtype)), kElided))
     return break_at(BreakId::UnsupportedArgument, "a product with a large array that may be a temporary one");
   return true;

@@ -74,6 +74,7 @@ Captured<Operand> array_operand(Session& session, Value* value) {
     case Wrap::PyInt:
     case Wrap::PyFloat:
     case Wrap::PyComplex: result.type.literal = true; return result;
+    case Wrap::Generator:
     case Wrap::Tensor: break;
   }
   return break_at(BreakId::UnknownObject, "an operand that is not NumPy's");
@@ -298,7 +299,7 @@ namespace {
 /// Are the operator's loops on complex numbers the same wherever its operands lie?
 bool has_one_path(Op op, DType complex) {
   const bool vectors = op == Op::Multiply || op == Op::Square || op == Op::Absolute;
-  return !vectors && codegen::is_composed(op, complex, complex, arrays::numpy_probe().complex(complex));
+  return !vectors && codegen::is_composed(op, complex, complex, arrays::complex_forms(complex));
 }
 
 /// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.

@@ -107,7 +107,7 @@ bool fits_buffer(Session& session, const Reduction& r) {
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
   if (graph::is_float(to) || graph::is_complex(to)) {
-    if (!arrays::sums_compilable())
+    if (!arrays::sum_order().known)
       return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
     bool exact = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
     if (from != to && !exact && !fits_buffer(session, r))

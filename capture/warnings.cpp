@@ -1,0 +1,131 @@
+// A filter that asks which thread warns, and a function in whose frame calls are made.
+#include "capture/warnings.h"
+
+#include <exception>
+#include <utility>
+
+namespace framejit::capture {
+
+namespace {
+
+thread_local int raising = 0;  // calls that run
+
+struct Call {
+  const std::function<Ref<>()>& function;
+  std::exception_ptr thrown;
+};
+thread_local Call* next_call = nullptr;
+
+/// Filters ask a pattern whether it matches the text.
+PyObject* match(PyObject*, PyObject*) { return PyBool_FromLong(raising); }
+
+/// What C++ throws does not pass through frames of Python.
+PyObject* run(PyObject*, PyObject*) {
+  if (!next_call) return PyErr_SetNone(PyExc_RuntimeError), nullptr;
+  Call& call = *std::exchange(next_call, nullptr);
+  try {
+    return call.function().release();
+  } catch (...) {
+    call.thrown = std::current_exception();
+    return PyErr_NoMemory();
+  }
+}
+
+PyObject* filter() {
+  static constinit Once once;
+  return once.get([]() -> PyObject* {
+    static PyMethodDef of_this_thread = {"match", match, METH_O, nullptr};
+    const Ref<> method = Ref<>::steal(PyCFunction_New(&of_this_thread, nullptr));
+    const Ref<> types = Ref<>::steal(PyImport_ImportModule("types"));
+    const Ref<> pattern = Ref<>::steal(types ? PyObject_CallMethod(types.get(), "SimpleNamespace", nullptr) : nullptr);
+    if (!method || !pattern || PyObject_SetAttrString(pattern.get(), "match", method.get()) < 0) return nullptr;
+    return Py_BuildValue("(sOOOi)", "error", pattern.get(), PyExc_Warning, Py_None, 0);
+  });
+}
+
+/// A function of Python, with globals of its own, that runs `next_call`.
+PyObject* caller() {
+  static constinit Once once;
+  return once.get([]() -> PyObject* {
+    static PyMethodDef runs = {"run", run, METH_NOARGS, nullptr};
+    const Ref<> method = Ref<>::steal(PyCFunction_New(&runs, nullptr));
+    const Ref<> globals = Ref<>::steal(Py_BuildValue("{ssss}", "__name__", "framejit._core", "__file__", "framejit"));
+    const Ref<> code = Ref<>::steal(Py_CompileString("def call(): return run()", "<framejit>", Py_file_input));
+    if (!method || !globals || !code || PyDict_SetItemString(globals.get(), "run", method.get()) < 0) return nullptr;
+    const Ref<> done = Ref<>::steal(PyEval_EvalCode(code.get(), globals.get(), globals.get()));
+    return done ? Py_XNewRef(PyDict_GetItemString(globals.get(), "call")) : nullptr;
+  });
+}
+
+/// The filter at the head of those that count now.
+class Raising {
+ public:
+  explicit Raising(PyObject* row) : row_(row) {
+    static constinit Once once;
+    PyObject* warnings = once.get([] { return PyImport_ImportModule("warnings"); });
+    static PyObject* const name = PyUnicode_InternFromString("filters");
+    filters_ = Ref<>::steal(warnings && name ? PyObject_GetAttr(warnings, name) : nullptr);
+    if (!filters_ || !PyList_Check(filters_.get()) || PyList_Insert(filters_.get(), 0, row_) < 0) filters_ = {};
+    PyErr_Clear();
+    ++raising;
+  }
+  ~Raising() {
+    --raising;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (Py_ssize_t i = 0; filters_ && i < PyList_GET_SIZE(filters_.get()); ++i)
+      if (PyList_GET_ITEM(filters_.get(), i) == row_) {
+        PySequence_DelItem(filters_.get(), i);
+        break;
+      }
+    PyErr_Restore(type, value, traceback);
+  }
+  Raising(const Raising&) = delete;
+  Raising& operator=(const Raising&) = delete;
+
+ private:
+  Ref<> filters_;
+  PyObject* row_;
+};
+
+}  // namespace
+
+bool is_own_filter(PyObject* object) { return object == filter(); }
+
+Ref<> call_with_warnings_raised(const std::function<Ref<>()>& call) {
+  PyObject* const row = filter();
+  PyObject* const function = row ? caller() : nullptr;
+  if (!function) return {};
+  const Raising until_the_end(row);
+  Call made{call, {}};
+  Call* const outer = std::exchange(next_call, &made);
+  Ref<> result = Ref<>::steal(PyObject_CallNoArgs(function));
+  next_call = outer;
+  if (made.thrown) {
+    PyErr_Clear();
+    std::rethrow_exception(made.thrown);
+  }
+  return result;
+}
+
+void clear_error_of_call(PyObject* other) {
+  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError,
+                        PyExc_RuntimeError, PyExc_Warning, PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError,
+                        PyExc_BufferError, PyExc_SystemError, other})
+    if (!PyErr_Occurred() || (own && PyErr_ExceptionMatches(own))) return PyErr_Clear();
+  struct Raised {
+    PyObject *type, *value, *traceback;
+  };
+  auto* raised = new Raised;
+  PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
+  Py_AddPendingCall(
+      [](void* memory) {
+        auto* all = static_cast<Raised*>(memory);
+        PyErr_Restore(all->type, all->value, all->traceback);
+        delete all;
+        return -1;
+      },
+      raised);
+}
+
+}  // namespace framejit::capture
