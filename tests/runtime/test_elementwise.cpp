@@ -270,7 +270,7 @@ TEST(Elementwise, FlagsOfTheLargestGroupsHaveOwners) {
   codegen::LowerOptions options;
   options.cpu = cpus().back();
   options.attribute = true;
-  const auto program = codegen::lower(graph, fused(graph), options);
+  auto program = codegen::lower(graph, fused(graph), options);
   ASSERT_TRUE(program) << program.error();
   EXPECT_TRUE(program->per_call_flags);
   for (const codegen::Step& step : program->steps)
