@@ -248,7 +248,8 @@ TEST(Elementwise, FlagsOfTheLargestGroupsHaveOwners) {
   int column = 0;
   const auto add = [&](const std::string& result, const std::string& node) {
     text += "  " + result + " = " + node + " : f64[40]";
-    if (node.starts_with("view")) text += " strides=[160] root=" + node.substr(5) + " offset=" + std::to_string(8 * column);
+    if (node.starts_with("view"))
+      text += " strides=[160] root=" + node.substr(5) + " offset=" + std::to_string(8 * column);
     text += "\n";
   };
   for (; column < 20; ++column)
