@@ -134,7 +134,7 @@ struct CaptureOptions {
   uint32_t inline_depth = 16;
   uint32_t recursive_calls = 400;  // of a function from within itself, followed in one capture
   uint32_t variants = 0;           // entries that were made for this place before
-  uint32_t unroll_nodes = 2000;    // graph nodes that one loop of many rounds may add before it is left to the bytecode
+  uint32_t unroll_nodes = 4000;    // graph nodes that one loop of many rounds may add before it is left to the bytecode
   uint32_t unroll_rounds = 32;     // rounds that are not many: the layers of a network
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;

@@ -83,13 +83,13 @@ __attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> p
   return {found, i};
 }
 
-/// Elements of 4 or 8 bytes that are chosen, from an array in one piece, as far as there is room for whole vectors; how
-/// many there are, and how far it got.
+/// Elements of 4, 8 or 16 bytes that are chosen, from an array in one piece, as far as there is room for whole vectors;
+/// how many there are, and how far it got.
 template <class T>
-__attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> compress_in_vectors(const Row& row,
-                                                                                                   const char* all,
-                                                                                                   char* few,
-                                                                                                   int64_t room) {
+__attribute__((target("avx512f,avx512bw,bmi2,popcnt"))) std::pair<int64_t, int64_t> compress_in_vectors(const Row& row,
+                                                                                                        const char* all,
+                                                                                                        char* few,
+                                                                                                        int64_t room) {
   constexpr int64_t kItem = sizeof(T), kLanes = 64 / kItem;
   int64_t chosen = 0, i = 0;
   for (; i + 64 <= row.length && chosen + 64 <= room; i += 64) {
@@ -99,9 +99,10 @@ __attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> c
       const auto some = static_cast<uint32_t>(takes & ((1u << kLanes) - 1));
       if (some == 0) continue;
       const __m512i x = _mm512_loadu_si512(all + k * kItem);
-      _mm512_storeu_si512(few + chosen * kItem, kItem == 8
-                                                    ? _mm512_maskz_compress_epi64(static_cast<__mmask8>(some), x)
-                                                    : _mm512_maskz_compress_epi32(static_cast<__mmask16>(some), x));
+      const uint32_t halves = kItem == 16 ? 3 * _pdep_u32(some, 0x55) : some;  // each bit twice
+      _mm512_storeu_si512(few + chosen * kItem, kItem == 4
+                                                    ? _mm512_maskz_compress_epi32(static_cast<__mmask16>(some), x)
+                                                    : _mm512_maskz_compress_epi64(static_cast<__mmask8>(halves), x));
       chosen += _mm_popcnt_u32(some);
     }
   }
@@ -114,7 +115,7 @@ template <class T>
 int64_t compress_row(Row row, const char* all, int64_t stride, char* few, int64_t room) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   int64_t chosen = 0;
-  if constexpr (kItem == 4 || kItem == 8)
+  if constexpr (kItem >= 4)
     if (row.mask_stride == 1 && stride == kItem && detected_cpu().isa == Isa::Avx512) {
       int64_t done;
       std::tie(chosen, done) = compress_in_vectors<T>(row, all, few, room);

@@ -368,6 +368,9 @@ enum class ReduceKind : uint8_t { None, Pairwise, Rows, AnyOrder, LeftFold };
 /// NumPy's recursion splits; runs, and their cuts, are added to a start value of +0.0 one after the other. With
 /// run_axes > 1 all that the fold kernel and the NumPy loops read is scratch, or the same for the whole run.
 struct LoopStep {
+  /// Room for what a group of the fuser reads and writes, and for the scratch of stages of one call each.
+  static constexpr std::size_t kMostOperands = 128;
+
   std::string name;
   uint32_t group = 0;   // of the fusion, for reports
   graph::Dims extents;  // outer to inner; empty: one element

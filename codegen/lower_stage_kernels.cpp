@@ -43,7 +43,7 @@ OperandId StepOperands::memory_operand(const Access& access, bool written, bool 
 }
 
 OperandId StepOperands::append(LoopOperand operand) {
-  if (step.operands.size() >= kMostOperands) fail("a loop of more than 64 operands");
+  if (step.operands.size() >= LoopStep::kMostOperands) fail("a loop of too many operands");
   step.operands.push_back(std::move(operand));
   return static_cast<OperandId>(step.operands.size() - 1);
 }

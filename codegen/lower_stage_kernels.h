@@ -12,8 +12,6 @@ namespace framejit::codegen::detail {
 
 using OperandId = uint16_t;
 
-inline constexpr std::size_t kMostOperands = 64;  // of a step
-
 /// How a kernel goes along an operand of a step.
 codegen::Access inner_access(const LoopOperand& operand);
 

@@ -335,7 +335,7 @@ class StageBuilder {
       if (same == operands.end()) operands.push_back(o);
       else same->nonnegative = same->nonnegative || o.nonnegative;
     }
-    if (operands.size() > kMostOperands) return;
+    if (operands.size() > LoopStep::kMostOperands) return;
     step_.operands = std::move(operands);
     step_.scratch_slots = static_cast<uint32_t>(operands_.slots.size());
     step_.tile = std::max(step_.tile, other.tile);

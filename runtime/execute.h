@@ -139,7 +139,7 @@ void run_pieces(int64_t n, int64_t piece, double nanoseconds, const Cut& cut, Ru
 // ---- shared by the two executors
 // ------------------------------------------------------------------------------------------
 
-inline constexpr int kMaxOperands = 64;
+inline constexpr std::size_t kMaxOperands = codegen::LoopStep::kMostOperands;
 
 /// A rectangle of the two innermost axes, and where each operand's first element of it lies.
 struct Window {

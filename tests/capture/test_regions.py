@@ -128,6 +128,17 @@ def test_few_rounds_are_unrolled_whatever_they_add():
     assert capture(f, X, 34).codes == [] and capture(f, X, 300).codes == ["FJ011"]
 
 
+def test_rounds_that_add_few_thousand_nodes_are_unrolled():
+    def f(x, rounds):
+        for i in range(rounds):
+            x = x * 2 + x * 3
+        return x
+
+    few, many = capture(f, X, 500), capture(f, X, 1000)
+    assert few.codes == [] and few.ops.count("add") == 500
+    assert many.codes == ["FJ011"] and many.ops.count("add") < 500
+
+
 def test_long_loop_is_left_to_the_bytecode():
     def f(x):
         y = x + 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 pytestmark = pytest.mark.capture
 MODES = ("", "interp", "guards", "break=5", "verify")
-DTYPES = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+DTYPES = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "c8", "c16")
 
 
 def seen(value):
@@ -365,6 +365,16 @@ def test_tensors():
         else:
             with pytest.raises(IndexError):
                 mixed(t, m)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_masks_of_elements_of_every_size(dtype):
+    """Rows of many vectors, with and without room for whole ones at their end."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 100, size=1003).astype(dtype)
+    masks = [rng.random(size=1003) < share for share in (0.0, 0.02, 0.5, 0.98, 1.0)]
+    masks += [np.arange(1003) % 64 == 63, np.arange(1003) < 64, np.arange(1003) >= 1000]
+    check(lambda x, m: (x[m], x[~m]), *((x, m) for m in masks), modes=("",))
 
 
 @settings(max_examples=150, deadline=None)

@@ -240,6 +240,44 @@ TEST(Elementwise, FlagsHaveOwners) {
   set_num_threads(0);
 }
 
+/// A step of one stage for each call has room for the scratch of the largest group.
+TEST(Elementwise, FlagsOfTheLargestGroupsHaveOwners) {
+  // Rounds of an elimination by columns, which write columns of b and d.
+  std::string text = "graph @f(%a: f64[40, 20], %b: f64[40, 20], %c: f64[40, 20], %d: f64[40, 20]) {\n";
+  const auto name = [](char array, int column) { return "%" + std::string(1, array) + std::to_string(column); };
+  int column = 0;
+  const auto add = [&](const std::string& result, const std::string& node) {
+    text += "  " + result + " = " + node + " : f64[40]";
+    if (node.starts_with("view"))
+      text += " strides=[160] root=" + node.substr(5) + " offset=" + std::to_string(8 * column);
+    text += "\n";
+  };
+  for (; column < 20; ++column)
+    for (char array : {'a', 'b', 'c', 'd'}) add(name(array, column), "view %" + std::string(1, array));
+  for (int k = 1; k < 20; ++k) {
+    const std::string w = name('w', k), b = name('x', k), d = name('y', k);
+    add(w, "divide " + name('a', k) + ", " + (k == 1 ? name('b', 0) : name('x', k - 1)));
+    add(name('p', k), "multiply " + w + ", " + name('c', k - 1));
+    add(b, "subtract " + name('b', k) + ", " + name('p', k));
+    text += "  write " + name('b', k) + ", " + b + "\n";
+    add(name('q', k), "multiply " + w + ", " + (k == 1 ? name('d', 0) : name('y', k - 1)));
+    add(d, "subtract " + name('d', k) + ", " + name('q', k));
+    text += "  write " + name('d', k) + ", " + d + "\n";
+  }
+  Graph graph = parse_graph(text + "  return %b, %d\n}\n");
+  for (ValueId v : graph.body().nodes)
+    if (graph.node(v).op != graph::Op::Write && graph.node(v).op != graph::Op::View)
+      graph.node(v).calls = {graph.add_call({graph.node(v).op})};
+  codegen::LowerOptions options;
+  options.cpu = cpus().back();
+  options.attribute = true;
+  auto program = codegen::lower(graph, fused(graph), options);
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_TRUE(program->per_call_flags);
+  for (const codegen::Step& step : program->steps)
+    EXPECT_TRUE(std::get<codegen::LoopStep>(step).guarded) << program->steps.size();
+}
+
 TEST(Elementwise, FlagsOfWhatNobodyReads) {
   const Graph graph = parse_graph(R"(graph @f(%a: f64[10]) {
     %1 = constant {value=0} : f64[]
