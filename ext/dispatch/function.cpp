@@ -79,6 +79,17 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   old_state->retire();
 }
 
+/// With fullgraph, where the bytecode raises at a break: its exception, or the break after all.
+[[gnu::noinline, gnu::cold]] PyObject* call_raising(FunctionObject* f, const capture::Break& raising,
+                                                    PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  // A gradient that a tape asks for has no other form.
+  PyObject* result = module::force_compiled ? nullptr : call_original(f, args, nargsf, kwnames);
+  if (!result && PyErr_Occurred()) return nullptr;
+  Py_XDECREF(result);
+  raise_graph_break(raising);
+  return nullptr;
+}
+
 /// No entry fits. Compiles one, or runs spliced code, or the user's own.
 [[gnu::noinline]] PyObject* call_missed(FunctionObject* f, PyObject* const* slots, PyObject* const* args,
                                         std::size_t nargsf, PyObject* kwnames) {
@@ -88,13 +99,15 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
   if (state->wants_capture()) {
     PyObject* result = nullptr;
-    switch (capture_whole(*state, f->function, slots, result)) {
+    std::optional<capture::Break> raising;
+    switch (capture_whole(*state, f->function, slots, result, raising)) {
       case Outcome::Done: ++module::stats.frames_captured; return result;
       case Outcome::Error: return nullptr;
       case Outcome::Miss:
       case Outcome::OtherWay:
       case Outcome::Declined: break;
     }
+    if (raising) return call_raising(f, *raising, args, nargsf, kwnames);
   }
   PyFunctionObject* spliced = f->spliced.get(state, f->function);
   const bool callees = state->has_callees();
