@@ -324,9 +324,7 @@ def compare(expected: str, found: str) -> None:
                 raise AssertionError(f"{name} is off by {error:.1e} of itself")
 
 
-def row(
-    case: str, both: bool, engines: dict[str, str], options: argparse.Namespace, home: Path
-) -> dict[str, float]:
+def row(case: str, both: bool, engines: dict[str, str], options: argparse.Namespace, home: Path) -> dict[str, float]:
     """Measures and prints one, and gives framejit's speed relative to each of the other engines."""
 
     def start(engine: str, results: str) -> subprocess.Popen[str]:
@@ -379,7 +377,11 @@ def row(
     if len(others) > 1:
         best, ratio = against_best(others)
         print(f"    {ratio:5.2f} x {best}", flush=True)
-    return {name: against_best({name: times[name], "framejit": times["framejit"]})[1] for name in others if name != "framejit"}
+    return {
+        name: against_best({name: times[name], "framejit": times["framejit"]})[1]
+        for name in others
+        if name != "framejit"
+    }
 
 
 def main() -> None:

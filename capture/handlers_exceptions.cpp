@@ -54,8 +54,7 @@ Step raise_op(SymbolicFrame& frame, const Instr& i) {
   Executor& x = frame.executor();
   if (i.op == Opcode::Reraise) {
     Value* exception = frame.pop();
-    return is_exception(*exception) ? raise_exception(exception, BreakId::ExceptionHandling)
-                                    : raise_unknown(frame, i);
+    return is_exception(*exception) ? raise_exception(exception, BreakId::ExceptionHandling) : raise_unknown(frame, i);
   }
   if (i.arg == 2) frame.pop();  // __cause__: reading it is a break
   if (i.arg == 0)

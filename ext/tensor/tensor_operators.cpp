@@ -233,8 +233,7 @@ PyObject* apply_unary(Op op, PyObject* x) {
     x = holder.get();
   }
   const DType dtype = compute_dtype(op, dtype_of_tensor(x));
-  if (const DType wide = loop_dtype(op, dtype); wide != dtype)
-    return by_wider_loop(op, wide, dtype, std::span(&x, 1));
+  if (const DType wide = loop_dtype(op, dtype); wide != dtype) return by_wider_loop(op, wide, dtype, std::span(&x, 1));
   if (PyObject* result = by_kernel(op, dtype, std::span(&x, 1))) return result;
   return PyErr_Occurred() ? nullptr : by_numpy(op, dtype, std::span(&x, 1));
 }

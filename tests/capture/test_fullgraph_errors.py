@@ -38,7 +38,7 @@ def a_class(x):
 
 
 def no_exception(x):
-    raise 5
+    raise 5  # noqa: B016
 
 
 def of_a_helper(x):
@@ -125,7 +125,7 @@ def index(x):
 
 def unpacking(x):
     a, b, c = (1, 2)
-    return x
+    return x + a + b + c
 
 
 def attribute(x):

@@ -214,7 +214,9 @@ def build_train_network(
     options.update(kwargs)
     cast, keep, scaling = options.values()
     if cast not in (ALL["float16"], ALL["float32"]):
-        raise TypeError(f"For 'build_train_network', the 'cast_model_type' must be float16 or float32, but got {cast!r}.")
+        raise TypeError(
+            f"For 'build_train_network', the 'cast_model_type' must be float16 or float32, but got {cast!r}."
+        )
     if not isinstance(keep, bool):
         raise TypeError(
             f"For 'build_train_network', the 'keep_batchnorm_fp32' must be bool, but got {type(keep).__name__}."
