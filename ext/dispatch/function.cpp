@@ -8,6 +8,7 @@
 
 #include "capture/hook.h"
 #include "capture/py/c_stack.h"
+#include "capture/py/until_exit.h"
 #include "capture/python_names.h"
 #include "ext/dispatch/bytecode_calls.h"
 #include "ext/dispatch/diagnostics.h"
@@ -36,7 +37,8 @@ constexpr int kSlotsOnStack = 24;
 FunctionObject* as_function(PyObject* self) { return reinterpret_cast<FunctionObject*>(self); }
 
 PyObject* call_python(PyFunctionObject* function, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
-  return function->vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames);
+  return capture::py::until_exit(
+      [&] { return function->vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames); });
 }
 
 /// The call is left to the interpreter.
@@ -126,7 +128,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   if (callees) capture::ActiveFunctionScope::request_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
   const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(spliced);
-  PyObject* result = PyObject_Vectorcall(reinterpret_cast<PyObject*>(spliced), args, nargsf, kwnames);
+  PyObject* result = call_python(held.get(), args, nargsf, kwnames);
   if (Ref<> error = std::move(state->pending_error)) [[unlikely]] {
     Py_XDECREF(result);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());

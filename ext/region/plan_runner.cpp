@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "capture/py/interpreter.h"
+#include "capture/py/until_exit.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/promotion.h"
 #include "ext/module/stats.h"
@@ -129,7 +130,9 @@ Outcome PlanRunner::run(Run& of, const RunConditions& conditions) {
     of.others_ran = true;
     struct Release {
       PyThreadState* state = PyEval_SaveThread();
-      ~Release() { PyEval_RestoreThread(state); }
+      ~Release() {
+        capture::py::until_exit([&] { PyEval_RestoreThread(state); });
+      }
     } release;
     done = plan().run(params, results, symbols, poll_signals);
   }
