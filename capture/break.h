@@ -38,6 +38,10 @@ struct Break {
   /// The exception that the instruction raises in the interpreter, where it is known and all that happened before is
   /// captured: a frame that catches it goes on. Lives as long as the session.
   Value* raised = nullptr;
+  /// The instruction raises, whatever that may be.
+  bool raises = false;
+  /// A handler of a frame may catch what the instruction raises.
+  bool caught = false;
   /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as
   /// the session.
   std::vector<PyCodeObject*> callees = {};
@@ -49,6 +53,11 @@ struct Break {
 
 template <class T>
 using Captured = Expected<T, Break>;
+
+/// Does the interpreter raise at the break, and the exception leave the function?
+inline bool raises_to_caller(const Break& b) {
+  return !b.caught && (b.raises || b.id == BreakId::WouldRaise || b.id == BreakId::UnboundVariable);
+}
 
 inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) { return {Break{id, std::move(detail)}}; }
 

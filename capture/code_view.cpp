@@ -395,6 +395,17 @@ const Handler* CodeView::handler_of(uint32_t i) const {
   return i < handler.end && !handler.of_generator ? &handler : nullptr;
 }
 
+bool CodeView::may_catch(uint32_t i) const {
+  while (const Handler* handler = handler_of(i)) {
+    i = handler->target;
+    while (instrs_[i].op != Opcode::Reraise && instrs_[i].op != Opcode::RaiseVarargs) {
+      const Opcode op = instrs_[i].op;
+      if (is_jump(op) || op == Opcode::ReturnValue || op == Opcode::ReturnConst || ++i == instrs_.size()) return true;
+    }
+  }
+  return false;
+}
+
 bool CodeView::is_cell(int i) const { return (local_kind(local_kinds_.get(), i) & (kCellFlag | kFreeFlag)) != 0; }
 
 bool CodeView::is_free(int i) const { return (local_kind(local_kinds_.get(), i) & kFreeFlag) != 0; }

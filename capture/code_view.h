@@ -201,6 +201,8 @@ class CodeView {
   uint32_t merged(uint32_t i) const { return i < merged_.size() ? merged_[i] : i; }
   /// The innermost handler of the program's own that covers instruction `i`, or null.
   const Handler* handler_of(uint32_t i) const;
+  /// May the program go on in this code after instruction `i` has raised? Not where all its handlers do is raise again.
+  bool may_catch(uint32_t i) const;
 
   /// Does a round of a loop begin with instruction `i`?
   bool is_loop_head(uint32_t i) const { return i < loop_ends_.size() && loop_ends_[i] != kNoLoop; }

@@ -394,7 +394,10 @@ class Join {
 Captured<graph::ValueId> condition_of(Executor& x, Value* v) {
   graph::GraphBuilder& b = x.session().builder();
   const graph::Type type = x.session().graph().type(v->id());
-  if (!(type.size() == graph::Dim(1))) return break_at(BreakId::DataDependentBranch, "the truth of many elements");
+  if (!(type.size() == graph::Dim(1)))
+    return break_at(
+        type.size().is_const() && type.size().value() > 1 ? BreakId::WouldRaise : BreakId::DataDependentBranch,
+        "the truth of many elements");
   const graph::ValueId one = type.rank() == 0 ? v->id() : b.view(v->id(), {}, {}, 0);
   if (type.dtype == graph::DType::Bool) return one;
   const graph::ValueId operands[] = {one, b.constant(type.dtype, {})};

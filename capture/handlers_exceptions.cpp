@@ -35,19 +35,30 @@ bool SymbolicFrame::unwind(const Break& b) {
 Step raise_exception(Value* exception, BreakId id) {
   Unexpected<Break> b = break_at(id, std::string(class_of(*exception)->tp_name));
   b.error.raised = exception;
+  b.error.raises = true;
   return b;
 }
+
+namespace {
+
+/// `raise` of what is not known, or is no exception.
+Step raise_unknown(SymbolicFrame& frame, const Instr& i) {
+  Step b = unsupported_handling(frame, i);
+  b.error().raises = true;
+  return b;
+}
+
+}  // namespace
 
 Step raise_op(SymbolicFrame& frame, const Instr& i) {
   Executor& x = frame.executor();
   if (i.op == Opcode::Reraise) {
     Value* exception = frame.pop();
-    return is_exception(*exception) ? raise_exception(exception, BreakId::ExceptionHandling)
-                                    : unsupported_handling(frame, i);
+    return is_exception(*exception) ? raise_exception(exception, BreakId::ExceptionHandling) : raise_unknown(frame, i);
   }
   if (i.arg == 2) frame.pop();  // __cause__: reading it is a break
   if (i.arg == 0)
-    return x.handled() ? raise_exception(x.handled(), BreakId::ExceptionHandling) : unsupported_handling(frame, i);
+    return x.handled() ? raise_exception(x.handled(), BreakId::ExceptionHandling) : raise_unknown(frame, i);
   Value* exception = frame.pop();
   if (exception->is_constant() && PyType_Check(exception->object.get()) &&
       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(exception->object.get()),
@@ -55,7 +66,7 @@ Step raise_op(SymbolicFrame& frame, const Instr& i) {
     FRAMEJIT_TRY(made, call(x, exception, {}, {}));
     exception = made;
   }
-  if (!is_exception(*exception)) return unsupported_handling(frame, i);
+  if (!is_exception(*exception)) return raise_unknown(frame, i);
   return raise_exception(exception, BreakId::ExceptionHandling);
 }
 

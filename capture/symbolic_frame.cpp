@@ -123,7 +123,10 @@ Step SymbolicFrame::advance() {
     FRAMEJIT_REQUIRE(session_.check_nodes());
   }
   if (!done && unwind(done.error())) done = Flow::Jumped;
-  if (!done) return done;
+  if (!done) {
+    done.error().caught = done.error().caught || view->may_catch(pc);
+    return done;
+  }
   session_.guards().add_relations(session_.graph().shapes());
   if (*done == Flow::Next) pc = view->behind(pc);
   return done;

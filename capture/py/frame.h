@@ -16,6 +16,7 @@
 #include "capture/py/cpython/facts.h"
 #include "capture/py/cpython/frame.h"
 #include "capture/py/slots.h"
+#include "capture/py/until_exit.h"
 
 namespace framejit::capture::py {
 
@@ -37,7 +38,7 @@ inline void show_at(Frame* frame, uint32_t unit) { set_position(frame, _PyCode_C
 /// To be written too: what the interpreter's function for it does beside concerns its own JIT, which is off.
 inline EvalFunction& eval_slot(PyInterpreterState* interpreter) { return interpreter->eval_frame; }
 inline PyObject* default_eval(PyThreadState* tstate, Frame* frame, int throwflag) {
-  return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+  return until_exit([&] { return _PyEval_EvalFrameDefault(tstate, frame, throwflag); });
 }
 
 /// A frame on the data stack that has not begun: not of a generator that is resumed, nor of a frame object.

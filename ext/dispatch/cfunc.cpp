@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/py/until_exit.h"
 #include "capture/splice.h"
 #include "codegen/thunk.h"
 #include "ext/arrays/numpy_api.h"
@@ -88,7 +89,7 @@ class CFunction {
  private:
   void enter(ArgumentRegisters& registers) {
     const bool held = PyGILState_Check() != 0;
-    const PyGILState_STATE state = held ? PyGILState_LOCKED : PyGILState_Ensure();
+    const PyGILState_STATE state = held ? PyGILState_LOCKED : capture::py::until_exit(PyGILState_Ensure);
     // An error of an earlier call is on its way to the caller's caller.
     if (PyErr_Occurred()) give_nothing(registers);
     else if (!run(registers) && !call_python(registers)) fail(registers, held);

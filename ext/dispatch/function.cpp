@@ -8,6 +8,7 @@
 
 #include "capture/hook.h"
 #include "capture/py/c_stack.h"
+#include "capture/py/until_exit.h"
 #include "capture/python_names.h"
 #include "ext/dispatch/bytecode_calls.h"
 #include "ext/dispatch/diagnostics.h"
@@ -36,7 +37,8 @@ constexpr int kSlotsOnStack = 24;
 FunctionObject* as_function(PyObject* self) { return reinterpret_cast<FunctionObject*>(self); }
 
 PyObject* call_python(PyFunctionObject* function, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
-  return function->vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames);
+  return capture::py::until_exit(
+      [&] { return function->vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames); });
 }
 
 /// The call is left to the interpreter.
@@ -79,6 +81,17 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   old_state->retire();
 }
 
+/// With fullgraph, where the bytecode raises at a break: its exception, or the break after all.
+[[gnu::noinline, gnu::cold]] PyObject* call_raising(FunctionObject* f, const capture::Break& raising,
+                                                    PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  // A gradient that a tape asks for has no other form.
+  PyObject* result = module::force_compiled ? nullptr : call_original(f, args, nargsf, kwnames);
+  if (!result && PyErr_Occurred()) return nullptr;
+  Py_XDECREF(result);
+  raise_graph_break(raising);
+  return nullptr;
+}
+
 /// No entry fits. Compiles one, or runs spliced code, or the user's own.
 [[gnu::noinline]] PyObject* call_missed(FunctionObject* f, PyObject* const* slots, PyObject* const* args,
                                         std::size_t nargsf, PyObject* kwnames) {
@@ -88,13 +101,15 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
   if (state->wants_capture()) {
     PyObject* result = nullptr;
-    switch (capture_whole(*state, f->function, slots, result)) {
+    std::optional<capture::Break> raising;
+    switch (capture_whole(*state, f->function, slots, result, raising)) {
       case Outcome::Done: ++module::stats.frames_captured; return result;
       case Outcome::Error: return nullptr;
       case Outcome::Miss:
       case Outcome::OtherWay:
       case Outcome::Declined: break;
     }
+    if (raising) return call_raising(f, *raising, args, nargsf, kwnames);
   }
   PyFunctionObject* spliced = f->spliced.get(state, f->function);
   const bool callees = state->has_callees();
@@ -113,7 +128,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   if (callees) capture::ActiveFunctionScope::request_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
   const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(spliced);
-  PyObject* result = PyObject_Vectorcall(reinterpret_cast<PyObject*>(spliced), args, nargsf, kwnames);
+  PyObject* result = call_python(held.get(), args, nargsf, kwnames);
   if (Ref<> error = std::move(state->pending_error)) [[unlikely]] {
     Py_XDECREF(result);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());

@@ -98,11 +98,12 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObjec
                                                                  capture::py::Slots locals) {
   const guards::LiveSlots live{locals, module::argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
   PyObject* result = nullptr;
+  std::optional<capture::Break> raising;  // never: marks have no fullgraph
   // Functions of one code object may live in several namespaces; entries are for the first that was seen.
   if (!fits(*state_, function)) return {};
   ext::region::Outcome outcome = call_whole(*state_, live, result);
   if (outcome == ext::region::Outcome::Miss && state_->wants_capture())
-    outcome = capture_whole(*state_, function, locals, result);
+    outcome = capture_whole(*state_, function, locals, result, raising);
   switch (outcome) {
     case ext::region::Outcome::Done: ++module::stats.frames_captured; return {true, result, nullptr};
     case ext::region::Outcome::Error: return {true, nullptr, nullptr};

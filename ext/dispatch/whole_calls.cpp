@@ -61,7 +61,8 @@ struct CallStart {
   }
 };
 
-Outcome compile_whole(CodeState& state, const CallStart& start) {
+/// `raising`: where a break is told that is no error yet, or null.
+Outcome compile_whole(CodeState& state, const CallStart& start, std::optional<Break>* raising) {
   if (!may_compile(state, state.entries.whole, start.frame))
     return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
   CompileResult compiled = compile_at(state, state.entries.whole, 0, start.frame, true);
@@ -77,6 +78,10 @@ Outcome compile_whole(CodeState& state, const CallStart& start) {
   }
   ++state.entries.whole.failures;
   if (state.settings().fullgraph && !compiled.breaks.empty()) {
+    if (raising && capture::raises_to_caller(compiled.breaks.front())) {
+      *raising = std::move(compiled.breaks.front());
+      return Outcome::Declined;
+    }
     raise_graph_break(compiled.breaks.front());
     return Outcome::Error;
   }
@@ -93,10 +98,11 @@ Outcome compile_whole(CodeState& state, const CallStart& start) {
 
 }  // namespace
 
-Outcome capture_whole(CodeState& state, PyFunctionObject* function, capture::py::Slots slots, PyObject*& result) {
+Outcome capture_whole(CodeState& state, PyFunctionObject* function, capture::py::Slots slots, PyObject*& result,
+                      std::optional<Break>& raising) {
   const CallStart start(state, function, slots);
   RetiredEntries::Busy busy(state.entries.retired);
-  if (const Outcome outcome = compile_whole(state, start); outcome != Outcome::Miss) return outcome;
+  if (const Outcome outcome = compile_whole(state, start, &raising); outcome != Outcome::Miss) return outcome;
   const std::shared_ptr<Entry> entry = state.entries.whole.entries.front();
   const Outcome outcome = entry->call(start.frame, result);
   return outcome == Outcome::Miss || outcome == Outcome::OtherWay ? Outcome::Declined : outcome;
@@ -109,7 +115,7 @@ std::shared_ptr<Entry> entry_of_call(const CodeState& state, const LiveSlots& li
 bool precompile_whole(CodeState& state, PyFunctionObject* function, capture::py::Slots slots) {
   const CallStart start(state, function, slots);
   RetiredEntries::Busy busy(state.entries.retired);
-  return entry_of_call(state, start.frame) || compile_whole(state, start) != Outcome::Error;
+  return entry_of_call(state, start.frame) || compile_whole(state, start, nullptr) != Outcome::Error;
 }
 
 void precompile_start(CodeState& state, PyFunctionObject* function, capture::py::Slots slots) {

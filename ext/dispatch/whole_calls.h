@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <memory>
+#include <optional>
 
 #include "ext/dispatch/code_state.h"
 
@@ -14,9 +15,10 @@ bool fits(const CodeState& state, PyFunctionObject* function);
 /// Runs a whole entry that fits.
 region::Outcome call_whole(CodeState& state, const guards::LiveSlots& live, PyObject*& result);
 /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something else.
-/// With fullgraph, Error and GraphBreakError where capture breaks.
-region::Outcome capture_whole(CodeState& state, PyFunctionObject* function, capture::py::Slots slots,
-                              PyObject*& result);
+/// With fullgraph, Error and GraphBreakError where capture breaks; or Declined and the break, where the bytecode raises
+/// there: its exception is the user's own.
+region::Outcome capture_whole(CodeState& state, PyFunctionObject* function, capture::py::Slots slots, PyObject*& result,
+                              std::optional<capture::Break>& raising);
 
 /// The entry for a whole call that fits, or null.
 std::shared_ptr<region::Entry> entry_of_call(const CodeState& state, const guards::LiveSlots& live);

@@ -246,9 +246,14 @@ class TensorFrontend final : public capture::Frontend {
     } else if (value.kind == ValueKind::Int) {
       id = builder.dim_value(value.dim());
     } else {
-      std::optional<graph::Scalar> bits = arrays::pack(value.object.get(), dtype);
+      PyObject* number = value.object.get();
+      if (std::optional<graph::Scalar> bits = arrays::pack(number, dtype)) return builder.constant(dtype, *bits);
+      // Tensors take what is too large for infinite, and what is too small for 0 or subnormal, without a warning.
+      const DType own = PyFloat_CheckExact(number) ? DType::F64 : DType::I64;
+      std::optional<graph::Scalar> bits;
+      if (graph::is_float(dtype) && (own == DType::F64 || PyLong_CheckExact(number))) bits = arrays::pack(number, own);
       if (!bits) return break_at(BreakId::WouldRaise, "a number that does not fit the Tensor's dtype");
-      return builder.constant(dtype, *bits);
+      id = builder.constant(own, *bits);
     }
     return cast(session, id, dtype);
   }
@@ -281,7 +286,7 @@ class TensorFrontend final : public capture::Frontend {
     }
     std::optional<DType> promoted = promote(*a, *b);
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
-    const DType dtype = tensor::compute_dtype(op, *promoted);
+    const DType of_result = tensor::compute_dtype(op, *promoted), dtype = tensor::loop_dtype(op, of_result);
     std::optional<Op> node = tensor::graph_operator(op, dtype);
     if (!node && op == Op::Power && (graph::is_unsigned_int(dtype) || is_count(*right))) node = op;
     if (!node)
@@ -294,7 +299,7 @@ class TensorFrontend final : public capture::Frontend {
       return tensor(session, product);
     }
     std::array<ValueId, 2> operands = {x, y};
-    return tensor(session, session.builder().elementwise(*node, operands));
+    return rounded(session, session.builder().elementwise(*node, operands), dtype, of_result);
   }
 
   Captured<Value*> apply_one(Session& session, Op op, Value* value) {
@@ -302,14 +307,21 @@ class TensorFrontend final : public capture::Frontend {
       FRAMEJIT_TRY(made, construct(session, std::span(&value, 1), {}));
       value = made;
     }
-    const DType dtype = tensor::compute_dtype(op, session.graph().type(value->id()).dtype);
+    const DType of_result = tensor::compute_dtype(op, session.graph().type(value->id()).dtype);
+    const DType dtype = tensor::loop_dtype(op, of_result);
     std::optional<Op> node = tensor::graph_operator(op, dtype);
     if (!node)
       return break_at(BreakId::WouldRaise,
                       std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
     FRAMEJIT_TRY(x, cast(session, value->id(), dtype));
     if (op == Op::Invert && dtype == DType::Bool) node = Op::LogicalNot;
-    return tensor(session, session.builder().elementwise(*node, std::span(&x, 1)));
+    return rounded(session, session.builder().elementwise(*node, std::span(&x, 1)), dtype, of_result);
+  }
+
+  /// The Tensor that an operator in `dtype` gives, in the dtype that it has.
+  Captured<Value*> rounded(Session& session, graph::BuildResult made, DType dtype, DType of_result) {
+    if (made && dtype != of_result) made = session.builder().cast(*made, of_result);
+    return tensor(session, std::move(made));
   }
 
   /// A Tensor with memory of its own: that of `id`, where that was made for it.

@@ -84,7 +84,9 @@ bool call_custom_op(void* context, std::span<const StridedArray> arrays, graph::
     if (!copy) args = Ref<>();
     if (args) PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), copy.release());
   }
-  Ref<> result = args ? Ref<>::steal(PyObject_CallObject(op->function.get(), args.get())) : Ref<>();
+  Ref<> result =
+      args ? Ref<>::steal(capture::py::until_exit([&] { return PyObject_CallObject(op->function.get(), args.get()); }))
+           : Ref<>();
   if (args && !result) keep_error(*op, args.get());
   PyErr_Clear();
   if (!fits(result.get(), arrays.back())) return false;

@@ -95,7 +95,8 @@ Ref<> invoke(const LibraryCall& call, const std::vector<Ref<>>& operands) {
     if (!push(piece)) return {};
   for (const auto& [name, piece] : call.keywords)
     if (!push(piece)) return {};
-  return Ref<>::steal(PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), call.names.get()));
+  return Ref<>::steal(capture::py::until_exit(
+      [&] { return PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), call.names.get()); }));
 }
 
 namespace {

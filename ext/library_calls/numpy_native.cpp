@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "capture/py/until_exit.h"
 #include "codegen/gather.h"
 #include "codegen/scan.h"
 #include "ext/arrays/errstate.h"
@@ -203,7 +204,7 @@ bool run_native(void* context, std::span<const StridedArray> arrays, graph::Flag
     return native.otherwise(native.call, arrays, rule);
   const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
   if (raised == 0 || extreme) return true;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = capture::py::until_exit(PyGILState_Ensure);
   const unsigned watched = (arrays::ErrState::current().watched() & ~rule.ignored) | rule.trapped;
   PyGILState_Release(gil);
   return (raised & watched) == 0;

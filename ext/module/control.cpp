@@ -99,8 +99,11 @@ const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(mo
 }  // namespace
 
 PyObject* polyfill_of(PyObject* callable) {
-  // By identity: C functions, types and their descriptors have no other equality.
-  PyObject* found = polyfills ? PyDict_GetItemWithError(polyfills, callable) : nullptr;
+  // Nothing of the program's is asked for its hash.
+  const PyTypeObject* type = Py_TYPE(callable);
+  const bool is_plain = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_hash == PyBaseObject_Type.tp_hash ||
+                        type->tp_hash == PyType_Type.tp_hash;
+  PyObject* found = polyfills && is_plain ? PyDict_GetItemWithError(polyfills, callable) : nullptr;
   if (!found) PyErr_Clear();
   return found;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capture/py/ref.h"
+#include "capture/py/until_exit.h"
 
 namespace framejit::ext::module {
 
@@ -15,7 +16,7 @@ class ScopedGil {
   ScopedGil(const ScopedGil&) = delete;
 
  private:
-  PyGILState_STATE state_ = PyGILState_Ensure();
+  PyGILState_STATE state_ = capture::py::until_exit(PyGILState_Ensure);
 };
 
 /// No tool sees the Python code of framejit that runs meanwhile.

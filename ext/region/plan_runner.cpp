@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "capture/py/interpreter.h"
+#include "capture/py/until_exit.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/promotion.h"
 #include "ext/module/stats.h"
@@ -136,7 +137,9 @@ Outcome PlanRunner::run(Run& of, const RunConditions& conditions) {
     if (!of.others_ran) hold_objects(of, guards);
     struct Release {
       PyThreadState* state = PyEval_SaveThread();
-      ~Release() { PyEval_RestoreThread(state); }
+      ~Release() {
+        capture::py::until_exit([&] { PyEval_RestoreThread(state); });
+      }
     } release;
     done = plan().run(params, results, symbols, poll_signals);
   }

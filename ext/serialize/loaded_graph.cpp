@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/py/until_exit.h"
 #include "ext/arrays/result_arrays.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/frontends/frontends.h"
@@ -219,7 +220,7 @@ PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
   } else {
     PyThreadState* state = PyEval_SaveThread();
     run = plan->run(given, memory, {});
-    PyEval_RestoreThread(state);
+    capture::py::until_exit([&] { PyEval_RestoreThread(state); });
   }
   if (run.status == runtime::RunStatus::OutOfMemory) return PyErr_NoMemory();
   if (run.status != runtime::RunStatus::Done) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "capture/py/until_exit.h"
 #include "ext/region/compile.h"
 #include "graph/builder.h"
 
@@ -74,7 +75,7 @@ bool run_kernel(Op op, DType dtype, std::span<const KernelOperand> operands, int
   } else {
     PyThreadState* state = PyEval_SaveThread();
     status = plan->run(given, results, symbols).status;
-    PyEval_RestoreThread(state);
+    capture::py::until_exit([&] { PyEval_RestoreThread(state); });
   }
   return status == runtime::RunStatus::Done;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "capture/py/until_exit.h"
 #include "codegen/attention.h"
 #include "codegen/matmul.h"
 #include "ext/arrays/numpy_api.h"
@@ -38,7 +39,8 @@ const runtime::CodeBlock* sealed(std::optional<runtime::CodeBlock>& block, Emitt
 
 /// Null where there is no core for this processor.
 const runtime::CodeBlock* code_for(graph::DType dtype, codegen::Isa isa) {
-  static std::array<std::optional<runtime::CodeBlock>, 8> blocks;
+  static auto& blocks =
+      *new std::array<std::optional<runtime::CodeBlock>, 8>;  // threads may run them while the process ends
   if (isa == codegen::Isa::None) return nullptr;
   auto& block = blocks[graph::is_int(dtype) * 4U + (graph::size_of(dtype) == 8) * 2U + (isa == codegen::Isa::Avx512)];
   return block ? &*block : sealed(block, codegen::emit_matmul(dtype, isa));
@@ -55,7 +57,8 @@ struct NarrowCode {
 /// For products of bfloat16 and of integers of 8 and 16 bits, by tile registers only if `tiles`; none where the
 /// processor has none.
 NarrowCode narrow_code(graph::DType dtype, bool tiles) {
-  static std::array<std::optional<runtime::CodeBlock>, 6> blocks;
+  static auto& blocks =
+      *new std::array<std::optional<runtime::CodeBlock>, 6>;  // threads may run them while the process ends
   const codegen::Cpu& cpu = target_cpu();
   const bool rounded = dtype == graph::DType::BF16;
   const NarrowProduct kind = rounded                      ? NarrowProduct::BFloat16
@@ -90,7 +93,7 @@ bool with_scratch(int64_t bytes, double nanoseconds, F&& run) {
   PyThreadState* const released = nanoseconds > kLongNanoseconds ? PyEval_SaveThread() : nullptr;
   run(state);
   runtime::clear_fp_flags();
-  if (released) PyEval_RestoreThread(released);
+  if (released) capture::py::until_exit([&] { PyEval_RestoreThread(released); });
   runtime::release(reserve);
   return true;
 }
@@ -309,7 +312,8 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
 PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyObject* mask, graph::Causal causal,
                          std::optional<CoreDropped> dropped) {
   const codegen::Cpu& cpu = target_cpu();
-  static std::array<std::optional<runtime::CodeBlock>, 2> blocks;
+  static auto& blocks =
+      *new std::array<std::optional<runtime::CodeBlock>, 2>;  // threads may run them while the process ends
   const runtime::CodeBlock *product = code_for(graph::DType::F32, cpu.isa), *softmax = nullptr;
   if (product) softmax = sealed(blocks[cpu.isa == codegen::Isa::Avx512], codegen::emit_softmax(cpu.isa));
   bool floating = product && softmax;

@@ -149,6 +149,24 @@ PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
   return arrays::tensor_from_result(PyObject_CallFunctionObjArgs(ufunc, arrays[0].get(), arrays[1].get(), nullptr));
 }
 
+/// The result of an operator on operands that are converted to another dtype first, in `dtype`.
+PyObject* by_wider_loop(Op op, DType wide, DType dtype, std::span<PyObject* const> operands) {
+  std::array<Ref<>, 2> held;
+  std::array<PyObject*, 2> given{};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    Ref<> array = operand_array(operands[i], wide);
+    if (!array || !(held[i] = Ref<>::steal(tensor_from_array(array.release())))) return nullptr;
+    given[i] = held[i].get();
+  }
+  const std::span<PyObject* const> converted(given.data(), operands.size());
+  Ref<> result = Ref<>::steal(by_kernel(op, wide, converted));
+  if (!result && PyErr_Occurred()) return nullptr;
+  if (!result && !(result = Ref<>::steal(by_numpy(op, wide, converted)))) return nullptr;
+  const arrays::ScopedErrState quiet(0);
+  Ref<> narrow = operand_array(result.get(), dtype);
+  return narrow ? tensor_from_array(narrow.release()) : nullptr;
+}
+
 /// May a Tensor that lives no longer than an operator hold this array itself?
 bool may_be_held(PyObject* array) {
   return PyArray_CheckExact(array) && PyArray_ISCARRAY_RO(arrays::as_ndarray(array)) &&
@@ -201,6 +219,7 @@ PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
   if (!promoted) return promotion_error(op, left.dtype, right.dtype);
   const DType dtype = compute_dtype(op, *promoted);
   PyObject* operands[] = {a, b};
+  if (const DType wide = loop_dtype(op, dtype); wide != dtype) return by_wider_loop(op, wide, dtype, operands);
   if (PyObject* result = op == Op::MatMul ? by_core(dtype, operands) : by_kernel(op, dtype, operands)) return result;
   return PyErr_Occurred() ? nullptr : by_numpy(op, dtype, operands);
 }
@@ -214,6 +233,7 @@ PyObject* apply_unary(Op op, PyObject* x) {
     x = holder.get();
   }
   const DType dtype = compute_dtype(op, dtype_of_tensor(x));
+  if (const DType wide = loop_dtype(op, dtype); wide != dtype) return by_wider_loop(op, wide, dtype, std::span(&x, 1));
   if (PyObject* result = by_kernel(op, dtype, std::span(&x, 1))) return result;
   return PyErr_Occurred() ? nullptr : by_numpy(op, dtype, std::span(&x, 1));
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ext/arrays/promotion.h"
+
 namespace framejit::ext::tensor {
 
 using graph::DType;
@@ -73,6 +75,8 @@ DType compute_dtype(Op op, DType promoted) {
     return DType::I64;
   return graph::takes(op, DType::I64) ? promoted : DType::F32;
 }
+
+DType loop_dtype(Op op, DType dtype) { return dtype == DType::F16 && arrays::is_of_scipy(op) ? DType::F32 : dtype; }
 
 std::optional<Op> graph_operator(Op op, DType dtype) {
   if (!graph::takes(op, dtype)) return std::nullopt;

@@ -23,6 +23,10 @@ std::optional<graph::DType> promote(Promoted a, Promoted b);
 /// take integers and bools as float32; floor division, remainder and power of bools are int64.
 graph::DType compute_dtype(graph::Op op, graph::DType promoted);
 
+/// The dtype of the loop that computes `op` of this dtype, whose result is rounded to it: float32 for SciPy's functions
+/// of half precision, for which SciPy itself would take float64.
+graph::DType loop_dtype(graph::Op op, graph::DType dtype);
+
 /// The operator of the graph that is NumPy's `op` on this dtype (sum and product of bools are or and and); nothing
 /// where NumPy has no loop, or one that raises depending on values.
 std::optional<graph::Op> graph_operator(graph::Op op, graph::DType dtype);

@@ -54,6 +54,24 @@ OF_ONE = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", OF_ONE)
+@pytest.mark.parametrize("breaks", [False, True], ids=["graph", "tape"])
+def test_half_precision(name, breaks):
+    """As the gradient of float32, rounded; through mean and variance too, which NumPy computes."""
+
+    def f(x):
+        if breaks:
+            fj.graph_break()
+        return OF_ONE[name](x)
+
+    half = A.astype(np.float16)
+    expected = fj.grad(OF_ONE[name])(Tensor(half.astype(np.float32))).asnumpy()
+    found = fj.grad(f)(Tensor(half))
+    assert found.dtype == fj.float16
+    scale = max(0.5, np.abs(expected).max())
+    np.testing.assert_allclose(found.asnumpy(), expected, rtol=2e-2, atol=2e-2 * scale)
+
+
 # Written where they lie: in compiled functions only.
 WRITTEN = {
     "tensor_scatter_add": lambda x: ops.tensor_scatter_add(x, PLACES, x[0, :2] * 2) ** 2, "tensor_scatter_sub": lambda x: ops.tensor_scatter_sub(x, PLACES, x[1, :2]) ** 2,

@@ -68,6 +68,10 @@ KNOWN = {
     r"ops\.split\(a, 5, 7\)": "here IndexError, as for axes elsewhere",
 }
 
+# What differs too if MindSpore has NumPy 1 and framejit has NumPy 2: there a Python number and a float32 are float64. MindSpore 2.10 runs with
+# both, and with the same one it agrees.
+BY_NUMPY = r"(measured\()?nn\.(MAE|MSE)\(.*"
+
 
 def known(row):
     return any(re.fullmatch(pattern, row) for pattern in KNOWN)
@@ -125,7 +129,15 @@ def values(tmp_path_factory):
     return {row: (both[0][row], both[1][row]) for row in both[0]}
 
 
-def test_values(values):
+@pytest.fixture(scope="module")
+def by_numpy(values):
+    """The pattern of the rows that differ because the two have different versions of NumPy, or one that matches none."""
+    command = [str(FOUND[0]), "-c", "import numpy; print(numpy.__version__)"]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return "(?!)" if theirs.split(".")[0] == np.__version__.split(".")[0] else BY_NUMPY
+
+
+def test_values(values, by_numpy):
     """Every row that MindSpore computes."""
     wrong, counts = {}, collections.Counter()
     for row, (theirs, ours) in values.items():
@@ -133,7 +145,7 @@ def test_values(values):
             continue
         found = f"here {ours[1][0]}: {ours[2]}" if is_error(ours) else difference(row, theirs, ours)
         counts["differ" if found else "agree"] += 1
-        if bool(found) != known(row):
+        if bool(found) != known(row) and not (found and re.fullmatch(by_numpy, row)):
             wrong[row] = found or "is in KNOWN, and agrees"
     assert not wrong, "\n".join(f"{row}: {found}" for row, found in wrong.items())
     assert counts["agree"] > 1500, counts

@@ -343,6 +343,15 @@ def test_loops_and_maps():
     assert ops.HyperMap(ops.add)([Tensor(1), (Tensor(2), Tensor(3))], [Tensor(1), (Tensor(1), Tensor(1))])[1][1] == 4
     with pytest.raises(ValueError):
         ops.HyperMap()(ops.add, (1,), (1, 2))
+    # Map takes the items as they are, HyperMap what is in them too.
+    pairs = ((1, 2), [3])
+    assert ops.Map(lambda a, b: (a, b))(pairs, pairs) == (((1, 2), (1, 2)), ([3], [3])) == ops.Map()(lambda a, b: (a, b), pairs, pairs)
+    assert ops.HyperMap(lambda a, b: a + b)(pairs, pairs) == ((2, 4), [6])
+    marked_as_eager(lambda x: ops.Map(lambda pair: pair[0] + pair[1])([(x, x), (x, x * 2)]), x)
+    seen = []
+    assert ops.Map(lambda a: seen.append(a) or a, reverse=True)([1, 2, 3]) == [1, 2, 3] and seen == [3, 2, 1]
+    with pytest.raises(ValueError, match="'Map'"):
+        ops.Map()(ops.add, (1,), (1, 2))
     chosen = ops.MultitypeFuncGraph("chosen")
     chosen.register("Tensor", "Number")(lambda x, n: x * n)
     chosen.register("Tensor", "Tensor")(lambda x, y: x + y)
@@ -398,3 +407,29 @@ def test_numpy_and_mint_are_thin():
     assert_array(mint.transpose(x, 0, 1), A.T)
     assert_same(mint.nn.functional.dropout(x, 0.3, False), x)
     assert_same(mint.softmax(x, -1), ops.softmax(x))
+
+
+HALF_BY_SCIPY = {
+    "erf": ops.erf, "erfc": ops.erfc, "gelu": lambda x: ops.gelu(x, "none"), "xlogy": lambda x: ops.xlogy(x, x), "xlogy of a number": lambda x: ops.xlogy(2.0, x),
+    "logit": lambda x: ops.logit(x), "lgamma": ops.lgamma, "sigmoid": ops.sigmoid,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HALF_BY_SCIPY)
+def test_functions_of_scipy_keep_half_precision(name):
+    """They are computed in float32, eagerly and compiled, and rounded."""
+    f, x = HALF_BY_SCIPY[name], np.linspace(0.05, 0.95, 40).astype(np.float16)
+    wide = f(Tensor(x.astype(np.float32))).asnumpy()
+    for function in (f, fj.jit(f, fullgraph=True)):
+        out = function(Tensor(x))
+        assert out.dtype == fj.float16
+        np.testing.assert_allclose(out.asnumpy(), wide, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [fj.float16, fj.float32])
+@pytest.mark.parametrize("number", [1e-5, 1e-9, 1e-45, 1e10, 1e39, 70000, -1e300])
+def test_numbers_that_the_dtype_has_not(dtype, number):
+    """Too large ones are infinite, too small ones subnormal or 0, as eagerly; there is one graph."""
+    x = Tensor(np.ones(3), dtype)
+    for f in (lambda x: x + number, lambda x: x * number, lambda x: number - x, lambda x: ops.maximum(x, number)):
+        marked_as_eager(f, x)

@@ -313,6 +313,88 @@ def test_auto_mixed_precision(level):
     assert seen == [fj.float16 if level in ("O2", "O3") else fj.float32]
 
 
+@pytest.mark.parametrize("level", ["O0", "O1", "O2", "O3", "auto"])
+def test_build_train_network(level):
+    inputs = Tensor(np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32))
+    net = nn.SequentialCell(nn.Dense(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dense(8, 1))
+    step = amp.build_train_network(net, nn.SGD(net.trainable_params(), 0.05), nn.MSELoss(), level)
+    losses = []
+    for _ in range(30):
+        loss = step(inputs, inputs.sum(1, keepdims=True))
+        losses.append((loss[0] if level == "O2" else loss).item())
+    assert isinstance(step, nn.TrainOneStepWithLossScaleCell) == (level == "O2") and step.training
+    assert losses[-1] < losses[0] / 10 and all(p.dtype == fj.float32 for p in net.trainable_params())
+
+
+def test_options_of_build_train_network():
+    seen = []
+
+    class Probe(nn.Cell):
+        def construct(self, x):
+            seen.append(x.dtype)
+            return x
+
+    def build(level, **options):
+        seen.clear()
+        net = nn.SequentialCell(nn.Dense(3, 2), Probe())
+        step = amp.build_train_network(net, nn.SGD(net.trainable_params(), 0.1), nn.MSELoss(), level, **options)
+        step(values(4, 3), values(4, 2))
+        return step, set(seen)
+
+    assert build("O0", cast_model_type=fj.float16)[1] == {fj.float16}
+    assert build("O3", cast_model_type=fj.float32)[1] == {fj.float32}
+    assert not isinstance(build("O2", loss_scale_manager=None)[0], nn.TrainOneStepWithLossScaleCell)
+    net = nn.Dense(1, 1)
+    optimizer = nn.SGD(net.trainable_params(), 0.1)
+    for arguments, options, error, text in (
+        ((net, 3), {}, TypeError, "'optimizer' must be an Optimizer, but got int"),
+        ((net, optimizer, ops.relu), {}, TypeError, "'loss_fn' must be a Cell"),
+        ((net, optimizer, None, "O9"), {}, ValueError, "'level' must be one of"),
+        ((net, optimizer, None, 2), {}, TypeError, "`level` must be a string"),
+        ((net, optimizer, None, "O0", "O1"), {}, ValueError, "'boost_level' must be 'O0'"),
+        ((net, optimizer), {"scale": 1}, ValueError, "Unsupported arg 'scale'"),
+        ((net, optimizer), {"cast_model_type": fj.int32}, TypeError, "'cast_model_type' must be float16 or float32"),
+        ((net, optimizer), {"keep_batchnorm_fp32": 1}, TypeError, "'keep_batchnorm_fp32' must be bool"),
+        ((net, optimizer), {"loss_scale_manager": 1.0}, TypeError, "'loss_scale_manager' must be a LossScaleManager"),
+    ):
+        with pytest.raises(error, match=text):
+            amp.build_train_network(*arguments, **options)
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Dense(8, 2), lambda: nn.BatchNorm1d(8), lambda: nn.LayerNorm((8,)), nn.ReLU])
+def test_cells_in_half_precision_are_one_graph(make):
+    cell, x = make().to_float(fj.float16).set_train(), values(6, 8)
+
+    def loss(x):
+        return cell(x).astype(fj.float32).sum()
+
+    marked = fj.jit(fj.value_and_grad(loss, 0, cell.trainable_params()), fullgraph=True)
+    value, (of_input, of_weights) = marked(x)
+    assert marked.graphs().count("graph @") == 1 and of_input.dtype == fj.float32
+    assert [gradient.dtype for gradient in of_weights] == [fj.float32] * len(cell.trainable_params())
+    assert all(p.dtype == fj.float32 for p in cell.trainable_params())
+    np.testing.assert_allclose(value.item(), loss(x).item(), rtol=1e-2, atol=1e-2)
+
+
+def test_normalizations_of_mint_have_weights():
+    norm, x = mint.nn.GroupNorm(2, 4), values(3, 4, 5)
+    np.testing.assert_array_equal(norm(x).asnumpy(), nn.GroupNorm(2, 4)(x).asnumpy())
+    assert [p.name for p in norm.get_parameters()] == ["weight", "bias"] and norm.affine
+    assert mint.nn.GroupNorm(2, 4, affine=False).trainable_params() == []
+    norm.weight = Parameter(ops.ones_like(norm.weight) * 2)
+    np.testing.assert_allclose(norm(x).asnumpy(), 2 * nn.GroupNorm(2, 4)(x).asnumpy(), rtol=1e-6)
+    with pytest.raises(ValueError, match="divisible"):
+        mint.nn.GroupNorm(3, 4)
+    for shape in (5, (4, 5), [5]):
+        norm = mint.nn.LayerNorm(shape)
+        np.testing.assert_allclose(norm(x).asnumpy(), nn.LayerNorm(norm.normalized_shape, -len(norm.normalized_shape), -len(norm.normalized_shape), epsilon=1e-5)(x).asnumpy(), rtol=1e-5, atol=1e-6)
+    assert mint.nn.LayerNorm(5, bias=False).bias is None and mint.nn.LayerNorm(5, elementwise_affine=False).weight is None
+    with pytest.raises(TypeError, match="normalized_shape"):
+        mint.nn.LayerNorm("5")
+    with pytest.raises(ValueError, match="at least one"):
+        mint.nn.LayerNorm(())
+
+
 def test_amp_says_what_it_takes():
     net = nn.Dense(1, 1)
     with pytest.raises(TypeError, match="should be Cell, but got int"):

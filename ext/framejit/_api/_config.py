@@ -89,6 +89,7 @@ FIELDS = (
     Field("mark", "", "comma list of patterns to mark in place, as by `mark()`", at_import=True),
     Field("disable", False, "marked functions run as plain Python", at_import=True),
 )
+_MOST = {"num_threads": 2**31 - 1}  # of other numbers: what 64 bits hold
 _BY_NAME = {field.name: field for field in FIELDS}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -111,6 +112,9 @@ def _check(field: Field, value: Any) -> None:
         raise TypeError(f"config.{field.name} must be {wanted.__name__}, not {type(value).__name__}")
     if isinstance(value, int) and value < 0:
         raise ValueError(f"config.{field.name} must be at least 0, not {value}")
+    most = _MOST.get(field.name, 2**63 - 1)
+    if isinstance(value, int) and value > most:
+        raise ValueError(f"config.{field.name} must be at most {most}, not {value}")
     if field.name == "passes" and core is not None:
         allowed = ["-" + name for name in core.pass_names()]
         for token in str(value).split(",") if value else ():
@@ -233,5 +237,5 @@ def read_environment() -> None:
             value = _parse(field, text)
             _check(field, value)
             config._set(field, value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OSError) as error:
             warnings.warn(f"ignoring {variable}={text!r}: {error}", UserWarning, stacklevel=3)

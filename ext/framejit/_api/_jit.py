@@ -52,7 +52,7 @@ def jit(
     dynamic : bool
         Every dimension is symbolic from the first call on; else a dimension becomes symbolic when it changes.
     fullgraph : bool
-        The whole function must be one graph; else `GraphBreakError` at the first call.
+        The whole function must be one graph; else `GraphBreakError` at the first call. A function that raises gives its own exception.
     backend : {'', 'ms_backend', 'GE'}
         How kernels are scheduled: one by one, or by one static plan.
     **options

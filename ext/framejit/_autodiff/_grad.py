@@ -532,6 +532,9 @@ def _remembered_as(name: str, fn: Any, has_aux: bool) -> Any:
 def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
     """Return what a function returns, and the function that multiplies its Jacobian by a vector from the left.
 
+    `fn` runs once. The function that comes back may be called several times. Where `fn` does to NumPy arrays what only a graph can follow
+    (``np.array([x[0], x[1]])``), it runs again in each of these calls.
+
     Parameters
     ----------
     fn : callable or Cell
@@ -558,17 +561,42 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     >>> back(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    positions = tuple(range(len(inputs)))
     parameters, one_weight = _weights("vjp", weights), isinstance(weights, Tensor)
+    numbers = not any([isinstance(leaf, Tensor) for leaf in _leaves(inputs)])
+    given = [_numbers(x, numbers) for x in inputs]
+    watched: list[Any] = []
+    tape, is_followed = begin_here() if hooked else begin(), True
+    try:
+        out = fn(*[_watched(tape, x, watched) for x in given])
+    except (GraphBreakError, ValueError) as error:
+        if not isinstance(error, GraphBreakError) and not isinstance(error.__cause__, GraphBreakError):
+            raise
+        is_followed = False
+    finally:
+        close(tape)
 
-    def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
-        inputs = tuple([gradient for _, gradient in of_inputs])
-        return inputs if weights is None else (inputs, of_weights[0] if one_weight else of_weights)
+    def in_kind(of_inputs: list[Any], of_weights: list[Any]) -> Any:
+        if weights is None:
+            return tuple(of_inputs)
+        return tuple(of_inputs), (of_weights[0] if one_weight else tuple(of_weights))
 
-    backward = _make(fn, positions, parameters, has_aux, True, finish)
-    out = fn(*inputs)
+    if is_followed:
+        leaves = _leaves(out[0] if has_aux else out)
 
-    def pullback(*sens: Any) -> Any:
-        return backward(*inputs, sens)
+        def pullback(*sens: Any) -> Any:
+            gradients = list(pull(tape, tuple(leaves), tuple(_seeds(leaves, sens)), (*watched, *parameters)))
+            return in_kind([_like(x, gradients) for x in given if _varies(x)], gradients)
+
+        out = _original(out, tuple(watched), tuple([x for x in _leaves(given) if isinstance(x, _ARRAYS)]))
+    else:  # as a graph it may be: it runs again for each gradient
+        out = fn(*inputs)
+
+        def finish(_: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
+            return in_kind([gradient for _, gradient in of_inputs], list(of_weights))
+
+        backward = _make(fn, tuple(range(len(inputs))), parameters, has_aux, True, finish)
+
+        def pullback(*sens: Any) -> Any:
+            return backward(*inputs, sens)
 
     return (out[0], pullback, *out[1:]) if has_aux else (out, pullback)

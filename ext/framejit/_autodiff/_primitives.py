@@ -127,12 +127,18 @@ def _same(x: Any) -> Any:
     return x * 1
 
 
+def _node_on(tape: Tape, x: Any) -> Node | None:
+    """The node of a value on a tape, which may be closed."""
+    known = tape.tensors.get(id(x))
+    return node_of(x) if known is None else known[1]
+
+
 def pull(tape: Any, outputs: Any, seeds: Any, inputs: Any) -> Any:
-    """The gradients of the inputs, given those of the outputs; None: ones."""
-    wanted = [tape.first[id(x)] if id(x) in tape.first else node_of(x) for x in inputs]
+    """The gradients of the inputs, given those of the outputs; None: ones. It may come several times, and after `close`."""
+    wanted = [tape.first[id(x)] if id(x) in tape.first else _node_on(tape, x) for x in inputs]
     cotangents: dict[Node, Any] = {}
     for output, seed in zip(outputs, seeds, strict=True):
-        node = node_of(output)
+        node = _node_on(tape, output)
         if node is not None and tape in node.tapes:
             add_cotangent(cotangents, node, _seed(output, seed))
     close(tape)  # what follows is not on it

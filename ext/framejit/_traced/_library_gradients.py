@@ -196,6 +196,23 @@ def spread_sum(value: Any, like: Any, axis: Any, keepdims: Any) -> Any:
     return np.array(np.broadcast_to(value, np.shape(like)))
 
 
+def spread_mean(value: Any, like: Any, axis: Any, keepdims: Any) -> Any:
+    """A mean over axes: to each element its share of the value."""
+    share = np.divide(value, max(1, np.size(like) // max(1, np.size(value))), dtype=np.result_type(value, np.float32))
+    return spread_sum(share, like, axis, keepdims).astype(np.asarray(like).dtype)
+
+
+def variance_back(value: Any, x: Any, axis: Any, ddof: Any, keepdims: Any, root: Any) -> Any:
+    """The cotangent of np.var, or of np.std, which gave `root`; of half precision it is computed in float32."""
+    wide = np.asarray(x, np.result_type(x, np.float32))
+    count = max(1, wide.size // max(1, np.size(value)))
+    slope = np.asarray(value, wide.dtype) * (2 / (count - ddof))
+    if root is not None:
+        slope = slope / (2 * np.asarray(root, wide.dtype))
+    centred = wide - wide.mean(axis=axis, keepdims=True)
+    return (spread_sum(slope, wide, axis, keepdims) * centred).astype(np.asarray(x).dtype)
+
+
 def summed_backwards(array: Any, axis: Any, like: Any) -> Any:
     """The sums from each element on, in the shape of `like`."""
     if axis is None:
@@ -552,6 +569,30 @@ _rule(
     signature="value, like, axis, keepdims",
     like=lambda **_: None,
     value=lambda value, like, axis, keepdims: Call(np.sum, G, axis, None, None, keepdims),
+)
+_rule(
+    np.mean,
+    np.ndarray.mean,
+    signature="a, axis=None, dtype=None, out=None, keepdims=False",
+    a=lambda a, axis, keepdims, **_: Call(spread_mean, G, a, axis, keepdims),
+)
+_rule(
+    spread_mean,
+    signature="value, like, axis, keepdims",
+    like=lambda **_: None,
+    value=lambda value, like, axis, keepdims: Call(np.mean, G, axis, None, None, keepdims),
+)
+_rule(
+    np.var,
+    np.ndarray.var,
+    signature="a, axis=None, dtype=None, out=None, ddof=0, keepdims=False",
+    a=lambda a, axis, ddof, keepdims, **_: Call(variance_back, G, a, axis, ddof, keepdims, None),
+)
+_rule(
+    np.std,
+    np.ndarray.std,
+    signature="a, axis=None, dtype=None, out=None, ddof=0, keepdims=False",
+    a=lambda a, axis, ddof, keepdims, **_: Call(variance_back, G, a, axis, ddof, keepdims, Y),
 )
 _rule(
     np.prod,

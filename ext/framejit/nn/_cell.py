@@ -115,11 +115,12 @@ class Cell(CellState):
         """`_call_between`, in which the parameters are of the dtype of `to_float`."""
         params = list(self._params.items())
         for name, parameter in params:
-            self.__dict__[name] = as_float(parameter, self._float_type)
+            object.__setattr__(self, name, as_float(parameter, self._float_type))  # past Cell's, which takes Parameters
         try:
             return self._call_between(args, kwargs)
         finally:
-            self.__dict__.update(params)
+            for name, parameter in params:
+                object.__setattr__(self, name, parameter)
 
     def _call_between(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call without its hooks."""

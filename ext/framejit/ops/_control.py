@@ -164,7 +164,18 @@ class HyperMap:
         return type(first)([self(*row) for row in rows[::-1]][::-1])
 
 
-Map = HyperMap
+class Map(HyperMap):
+    """As `HyperMap`, but only with the items themselves, whatever is in them."""
+
+    def __call__(self, *args: Any) -> Any:
+        if self.ops is None:
+            return Map(args[0], self.reverse)(*args[1:])
+        if any(len(one) != len(args[0]) for one in args):
+            raise ValueError("For 'Map', the lengths of the inputs must be the same.")
+        rows = list(zip(*args))
+        if not self.reverse:
+            return type(args[0])([self.ops(*row) for row in rows])
+        return type(args[0])([self.ops(*row) for row in rows[::-1]][::-1])
 
 
 class MultitypeFuncGraph:

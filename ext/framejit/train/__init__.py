@@ -47,6 +47,7 @@ from framejit.train._monitors import (
     LearningRateScheduler,
     ReduceLROnPlateau,
 )
+from framejit.train.amp import build_train_network
 
 __all__ = [
     "Accuracy",
@@ -89,6 +90,7 @@ __all__ = [
     "Top5CategoricalAccuracy",
     "TopKCategoricalAccuracy",
     "auc",
+    "build_train_network",
     "get_metric_fn",
     "get_metrics",
     "load_checkpoint",

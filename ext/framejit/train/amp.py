@@ -11,9 +11,10 @@ from framejit import _core, nn, ops
 from framejit._api._dtypes import ALL
 from framejit._tensors._parameter import Parameter
 from framejit._tensors._tensor import Tensor
+from framejit.train._loss_scale import DynamicLossScaleManager, LossScaleManager
 
 __all__ = [
-    "DynamicLossScaler", "LossScaler", "StaticLossScaler", "all_finite", "auto_mixed_precision",
+    "DynamicLossScaler", "LossScaler", "StaticLossScaler", "all_finite", "auto_mixed_precision", "build_train_network",
     "custom_mixed_precision", "get_black_list", "get_white_list",
 ]  # fmt: skip
 
@@ -149,6 +150,94 @@ def _as_float32(cell: nn.Cell, inputs: Any, output: Any) -> Any:
 
 
 # --- Scales of losses -----------------------------------------------------------------------------------------------------
+
+
+def build_train_network(
+    network: nn.Cell,
+    optimizer: Any,
+    loss_fn: nn.Cell | None = None,
+    level: str = "O0",
+    boost_level: str = "O0",
+    **kwargs: Any,
+) -> nn.Cell:
+    """Return the cell that makes one step of training, in part in float16.
+
+    Parameters
+    ----------
+    network : Cell
+        The network, which is changed where the level asks for it. Without `loss_fn` it gives the loss.
+    optimizer : Optimizer
+        The optimizer.
+    loss_fn : Cell, optional
+        The loss, of the network's result in float32.
+    level : {'O0', 'O1', 'O2', 'O3', 'auto'}
+        ``'O0'``: nothing is converted. ``'O1'`` and ``'auto'``: as `auto_mixed_precision` has it. ``'O2'``: all is float16 but the cells of
+        `get_black_list`, and the loss is scaled by a `DynamicLossScaleManager`. ``'O3'``: all is float16.
+    boost_level : {'O0'}
+        No other is implemented.
+    cast_model_type : float16 or float32
+        Instead of what the level says.
+    keep_batchnorm_fp32 : bool
+        Instead of what the level says.
+    loss_scale_manager : LossScaleManager or None
+        Instead of what the level says.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> from framejit.train import amp
+    >>> net = fj.nn.Dense(2, 1, "ones")
+    >>> step = amp.build_train_network(net, fj.nn.SGD(net.trainable_params(), 0.1), fj.nn.MSELoss(), "O3")
+    >>> step(fj.Tensor([[1.0, 2.0]]), fj.Tensor([[2.0]])).item()
+    1.0
+    """
+    if not isinstance(optimizer, nn.Optimizer):
+        raise TypeError(
+            f"For 'build_train_network', the 'optimizer' must be an Optimizer, but got {type(optimizer).__name__}."
+        )
+    if not isinstance(level, str):
+        raise TypeError(f"The argument `level` must be a string in {list(_LEVELS)}, but got {type(level).__name__}.")
+    if level not in _LEVELS:
+        raise ValueError(f"For 'build_train_network', the 'level' must be one of {list(_LEVELS)}, but got {level!r}.")
+    if boost_level != "O0":
+        raise ValueError(f"For 'build_train_network', the 'boost_level' must be 'O0', but got {boost_level!r}.")
+    if loss_fn is not None and not isinstance(loss_fn, nn.Cell):
+        raise TypeError(f"For 'build_train_network', the 'loss_fn' must be a Cell, but got {type(loss_fn).__name__}.")
+    options = {
+        "cast_model_type": ALL["float16" if level in ("O2", "O3") else "float32"],
+        "keep_batchnorm_fp32": level == "O2",
+        "loss_scale_manager": DynamicLossScaleManager() if level == "O2" else None,
+    }
+    for name in kwargs:
+        if name not in options:
+            raise ValueError(f"Unsupported arg '{name}'; 'build_train_network' takes {', '.join(options)}.")
+    options.update(kwargs)
+    cast, keep, scaling = options.values()
+    if cast not in (ALL["float16"], ALL["float32"]):
+        raise TypeError(
+            f"For 'build_train_network', the 'cast_model_type' must be float16 or float32, but got {cast!r}."
+        )
+    if not isinstance(keep, bool):
+        raise TypeError(
+            f"For 'build_train_network', the 'keep_batchnorm_fp32' must be bool, but got {type(keep).__name__}."
+        )
+    if scaling is not None and not isinstance(scaling, LossScaleManager):
+        raise TypeError(
+            f"For 'build_train_network', the 'loss_scale_manager' must be a LossScaleManager, but got {type(scaling).__name__}."
+        )
+    in_half = cast == ALL["float16"] or (level == "O2" and not keep)
+    if in_half and keep:
+        network = custom_mixed_precision(network, black_list=get_black_list())
+    elif in_half:
+        network.to_float(ALL["float16"])
+    elif level not in ("O2", "O3"):
+        network = auto_mixed_precision(network, level)
+    if loss_fn is not None:
+        network = nn.WithLossCell(_InFloat32(network) if in_half else network, loss_fn)
+    update = None if scaling is None else scaling.get_update_cell()
+    if update is not None:
+        return nn.TrainOneStepWithLossScaleCell(network, optimizer, update).set_train()
+    return nn.TrainOneStepCell(network, optimizer, None if scaling is None else scaling.get_loss_scale()).set_train()
 
 
 def all_finite(inputs: Any) -> Tensor:

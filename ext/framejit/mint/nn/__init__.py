@@ -11,6 +11,7 @@ from framejit._api._dtypes import ALL
 from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, initializer
 from framejit.mint.nn import functional as functional
+from framejit.nn._checks import of_type, positive_int
 
 _SAME = (
     "ReLU ReLU6 Sigmoid Tanh Softmax LogSoftmax ELU SiLU GELU Identity MSELoss L1Loss CrossEntropyLoss BCEWithLogitsLoss Linear "
@@ -22,13 +23,68 @@ globals().update({name: getattr(_nn, name) for name in _SAME.split()})
 Hardshrink, Hardsigmoid, Hardswish, SELU = _nn.HShrink, _nn.HSigmoid, _nn.HSwish, _nn.SeLU
 
 
-class GroupNorm(_nn.GroupNorm):
-    """Mean 0 and variance 1 for each group of channels."""
+class GroupNorm(_nn.Cell):
+    """Mean 0 and variance 1 for each group of channels; Parameters `weight` and `bias`, which `affine` makes trainable."""
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None
     ) -> None:
-        super().__init__(num_groups, num_channels, eps, affine, **({} if dtype is None else {"dtype": dtype}))
+        super().__init__()
+        positive_int(self, num_groups=num_groups, num_channels=num_channels)
+        if num_channels % num_groups:
+            raise ValueError(
+                f"For 'GroupNorm', the 'num_channels' {num_channels} must be divisible by the 'num_groups' {num_groups}."
+            )
+        of_type(self, float, eps=eps)
+        of_type(self, bool, affine=affine)
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        dtype = ALL["float32"] if dtype is None else dtype
+        self.weight = Parameter(initializer("ones", (num_channels,), dtype), name="weight", requires_grad=affine)
+        self.bias = Parameter(initializer("zeros", (num_channels,), dtype), name="bias", requires_grad=affine)
+
+    def construct(self, input: Any) -> Any:
+        """The normalized Tensor."""
+        return ops.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extend_repr(self) -> str:
+        """The sizes."""
+        return f"num_groups={self.num_groups}, num_channels={self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class LayerNorm(_nn.Cell):
+    """Mean 0 and variance 1 over the last axes; Parameters `weight` and `bias`, or None."""
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+        if not isinstance(shape, (tuple, list)):
+            raise TypeError(
+                f"For 'LayerNorm', the 'normalized_shape' must be an int, a tuple or a list, but got {type(shape).__name__}."
+            )
+        if not shape:
+            raise ValueError("For 'LayerNorm', the 'normalized_shape' must have at least one size, but got none.")
+        self.normalized_shape, self.eps, self.elementwise_affine = tuple(shape), eps, elementwise_affine
+        dtype = ALL["float32"] if dtype is None else dtype
+        self.weight = self.bias = None
+        if elementwise_affine:
+            self.weight = Parameter(initializer("ones", self.normalized_shape, dtype), name="weight")
+            if bias:
+                self.bias = Parameter(initializer("zeros", self.normalized_shape, dtype), name="bias")
+
+    def construct(self, input: Any) -> Any:
+        """The normalized Tensor."""
+        return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extend_repr(self) -> str:
+        """The options."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
 class Dropout(_nn.Dropout):
@@ -145,7 +201,7 @@ class _BatchNorm(_nn.Cell):
     ) -> None:
         super().__init__()
         dtype = ALL["float32"] if dtype is None else dtype
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.weight = self.bias = None
         if affine:
             self.weight = Parameter(initializer("ones", (num_features,), dtype), name="weight")
