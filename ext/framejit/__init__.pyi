@@ -126,6 +126,7 @@ from framejit.train import Top5CategoricalAccuracy as Top5CategoricalAccuracy
 from framejit.train import TopKCategoricalAccuracy as TopKCategoricalAccuracy
 from framejit.train import amp as amp
 from framejit.train import auc as auc
+from framejit.train import build_train_network as build_train_network
 from framejit.train import get_metric_fn as get_metric_fn
 from framejit.train import names as names
 from framejit.train import rearrange_inputs as rearrange_inputs

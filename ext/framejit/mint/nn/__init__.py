@@ -11,7 +11,8 @@ from framejit._api._dtypes import ALL
 from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, initializer
 from framejit.mint.nn import functional as functional
-from framejit.nn._checks import of_type, positive_int
+from framejit.nn._checks import of_type as _of_type
+from framejit.nn._checks import positive_int as _positive_int
 
 _SAME = (
     "ReLU ReLU6 Sigmoid Tanh Softmax LogSoftmax ELU SiLU GELU Identity MSELoss L1Loss CrossEntropyLoss BCEWithLogitsLoss Linear "
@@ -30,13 +31,13 @@ class GroupNorm(_nn.Cell):
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None
     ) -> None:
         super().__init__()
-        positive_int(self, num_groups=num_groups, num_channels=num_channels)
+        _positive_int(self, num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise ValueError(
                 f"For 'GroupNorm', the 'num_channels' {num_channels} must be divisible by the 'num_groups' {num_groups}."
             )
-        of_type(self, float, eps=eps)
-        of_type(self, bool, affine=affine)
+        _of_type(self, float, eps=eps)
+        _of_type(self, bool, affine=affine)
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         dtype = ALL["float32"] if dtype is None else dtype
         self.weight = Parameter(initializer("ones", (num_channels,), dtype), name="weight", requires_grad=affine)
