@@ -20,7 +20,9 @@ def bits(value):
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
         data = np.ma.filled(value, 0) if mask else value
-        return type(value).__name__, value.dtype.str, value.shape, np.ascontiguousarray(data).tobytes(), mask
+        # A long double has bytes that mean nothing.
+        elements = repr(data.tolist()) if data.dtype == np.longdouble else np.ascontiguousarray(data).tobytes()
+        return type(value).__name__, value.dtype.str, value.shape, elements, mask
     if isinstance(value, (tuple, list)):
         return [bits(item) for item in value]
     return type(value).__name__, repr(value) if type(value).__repr__ is not object.__repr__ else ""

@@ -175,18 +175,15 @@ def build_train_network(
         `get_black_list`, and the loss is scaled by a `DynamicLossScaleManager`. ``'O3'``: all is float16.
     boost_level : {'O0'}
         No other is implemented.
-    cast_model_type : float16 or float32
-        Instead of what the level says.
-    keep_batchnorm_fp32 : bool
-        Instead of what the level says.
-    loss_scale_manager : LossScaleManager or None
-        Instead of what the level says.
+    **kwargs : Any
+        Instead of what the level says: `cast_model_type`, float16 or float32; `keep_batchnorm_fp32`, a bool; `loss_scale_manager`, a
+        LossScaleManager or None.
 
     Examples
     --------
     >>> import framejit as fj
     >>> from framejit.train import amp
-    >>> net = fj.nn.Dense(2, 1, "ones")
+    >>> net = fj.nn.Dense(2, 1, "ones", has_bias=False)
     >>> step = amp.build_train_network(net, fj.nn.SGD(net.trainable_params(), 0.1), fj.nn.MSELoss(), "O3")
     >>> step(fj.Tensor([[1.0, 2.0]]), fj.Tensor([[2.0]])).item()
     1.0
