@@ -305,6 +305,8 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   if (of_math) return call_math(t, name, args);
   if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") != 0)
     throw NotCompiled{"a call of " + short_repr(callable)};
+  if (count == 1)
+    if (std::optional<Typed> made = builtin_of_list(t, callable, name, args[0])) return *made;
   if (named("divmod") && count == 2 &&
       all([](const Typed& v) { return v.kind == Kind::Int || v.kind == Kind::Float; })) {
     Typed both;

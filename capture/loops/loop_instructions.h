@@ -85,6 +85,8 @@ Typed made_list(LoopTranslator& t, const Typed& display);
 /// `list * number` and `list + list`; nothing for anything else.
 std::optional<Typed> list_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
 Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key);
+/// `sum`, `max`, `min` and `sorted` of a list of floats or of ints; nothing for anything else.
+std::optional<Typed> builtin_of_list(LoopTranslator& t, PyObject* builtin, const std::string& name, const Typed& v);
 /// `list(v)`, of a list or a range; nothing for anything else.
 std::optional<Typed> list_from(LoopTranslator& t, const Typed& v);
 

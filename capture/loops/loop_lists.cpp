@@ -183,13 +183,47 @@ int64_t drop_last(int64_t list, int64_t) {
   return PyErr_Clear(), 0;
 }
 
+int64_t of_list = 0;  // what a builtin has given, of the thread that holds the GIL
+
+/// A builtin of a list whose items are plain numbers, so that no code of the program runs. Null: none is set.
+Ref<> call_on_list(int64_t function, int64_t list) {
+  auto* const object = reinterpret_cast<PyObject*>(list);
+  for (Py_ssize_t k = 0; k < PyList_GET_SIZE(object); ++k) {
+    PyObject* const item = PyList_GET_ITEM(object, k);
+    if (!PyFloat_CheckExact(item) && !PyLong_CheckExact(item)) return {};
+  }
+  [[maybe_unused]] const NoCollection no_collection;
+  Ref<> made = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(function), object));
+  if (!made) PyErr_Clear();
+  return made;
+}
+
+int64_t float_of_list(int64_t function, int64_t list) {
+  const Ref<> made = call_on_list(function, list);
+  if (!made || !PyFloat_CheckExact(made.get())) return 0;
+  of_list = std::bit_cast<int64_t>(PyFloat_AS_DOUBLE(made.get()));
+  return 1;
+}
+
+int64_t int_of_list(int64_t function, int64_t list) {
+  const Ref<> made = call_on_list(function, list);
+  if (!made || !PyLong_CheckExact(made.get())) return 0;
+  int overflow = 0;
+  of_list = PyLong_AsLongLongAndOverflow(made.get(), &overflow);
+  return overflow == 0;
+}
+
+int64_t sorted_list(int64_t function, int64_t list) { return is_full() ? 0 : keep(call_on_list(function, list)); }
+
 #define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 2, Type::I64}
 const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT_UPDATE(store_int),
     kStoreBool FRAMEJIT_UPDATE(store_bool), kAppendFloat FRAMEJIT_UPDATE(append_float),
     kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool),
     kAppendBuilt FRAMEJIT_UPDATE(append_built), kAppendList FRAMEJIT_UPDATE(append_list),
     kNewList FRAMEJIT_UPDATE(new_list), kRepeatList FRAMEJIT_UPDATE(repeat_list),
-    kJoinLists FRAMEJIT_UPDATE(join_lists), kDropLast FRAMEJIT_UPDATE(drop_last);
+    kJoinLists FRAMEJIT_UPDATE(join_lists), kDropLast FRAMEJIT_UPDATE(drop_last),
+    kFloatOfList FRAMEJIT_UPDATE(float_of_list), kIntOfList FRAMEJIT_UPDATE(int_of_list),
+    kSortedList FRAMEJIT_UPDATE(sorted_list);
 #undef FRAMEJIT_UPDATE
 #define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 3, Type::I64}
 const cfg::Function kPartOfList FRAMEJIT_UPDATE(part_of_list), kListOfRange FRAMEJIT_UPDATE(list_of_range);
@@ -475,6 +509,21 @@ std::optional<Typed> list_from(LoopTranslator& t, const Typed& v) {
   if (v.kind != Kind::Range) return std::nullopt;
   const Typed iterator = iterator_over(t, v);
   return list_at(t, update(t, kListOfRange, iterator.ids[0], iterator.ids[2], iterator.ids[1]), "i");
+}
+
+std::optional<Typed> builtin_of_list(LoopTranslator& t, PyObject* builtin, const std::string& name, const Typed& v) {
+  const bool is_sorted = name == "sorted";
+  if (!is_sorted && name != "sum" && name != "max" && name != "min") return std::nullopt;
+  const std::optional<Typed> list = v.kind == Kind::Display ? made_list(t, v) : list_of(t, v);
+  const std::string holds = list ? t.items_of(*list) : "";
+  if (holds != "f" && holds != "i") return std::nullopt;
+  require_loop(t);
+  t.program->held.push_back(Ref<>::share(builtin));
+  const cfg::Id function = t.address(builtin), from = list->ids[0];
+  if (is_sorted) return list_at(t, update(t, kSortedList, function, from), holds);
+  update(t, holds == "f" ? kFloatOfList : kIntOfList, function, from);
+  const cfg::Id at = t.address(&of_list);
+  return holds == "f" ? of_float(t.load(at, 0, cfg::Mem::F64)) : of_int(t.load(at, 0));
 }
 
 void append(LoopTranslator& t, const Typed& list, const Typed& item) {

@@ -252,7 +252,7 @@ class LoopMaker:
             *[f"{name}.append({item}) if len({name}) < 40 else None"] * 4,
             f"log.append(({self.atom()}, {self.atom()}))", "c, d = d, c", "d = c",
             f"t = {name}.pop() if {name} else s", f"t = {name}[{self.index()}]", f"{name}[{self.index()}] = {self.atom()}",
-            f"t = len({name})", "s, t = (s, t) if d else (t, s)", f"for e in {name}: s = e", f"l[{self.index()}] = {self.pick('7', 'k', '300', '-5', 'True')}",
+            f"t = len({name})", f"t = {self.pick('sum', 'max', 'min')}({self.pick(name, name, 'l', 'l[1:]')})", f"{name} = sorted({self.pick('l', name)})", "s, t = (s, t) if d else (t, s)", f"for e in {name}: s = e", f"l[{self.index()}] = {self.pick('7', 'k', '300', '-5', 'True')}",
         )  # fmt: skip
 
     def round(self, indent: int, depth: int) -> None:

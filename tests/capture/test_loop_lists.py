@@ -162,6 +162,35 @@ def test_other_forms():
     assert loops(marked)
 
 
+def test_builtins_of_lists():
+    def form(x, n):
+        out, lows, highs = [], [], []
+        for i in range(n):
+            part = x[i : i + 5]
+            out.append(sum(part) / 5)
+            ordered = sorted(part)
+            lows.append(ordered[2] - min(part))
+            highs.append((max(part), ordered[0], sum([i, 2]), max([i, 7 - i])))
+        return out, lows, highs, ordered, sum(x)
+
+    numbers = np.random.default_rng(8).normal(size=200)
+    marked = compare(form, lambda: (numbers.tolist(), 190), lambda: ([k * 7 % 50 for k in range(200)], 190))
+    assert loops(marked)
+    for special in (float("nan"), -0.0, 2**62, True, None, "a"):
+        items = [*numbers.tolist()[:150], special, *numbers.tolist()[:40]]
+        compare(form, lambda items=items: (items, 180))
+        compare(form, lambda special=special: ([5, 3, special] * 60, 170))
+
+    def empty(n):
+        total = 0
+        for i in range(n):
+            part = [1, 2, 3][: i % 4 if i > 60 else 2]
+            total += max(part)
+        return total
+
+    compare(empty, lambda: (100,))
+
+
 def test_errors():
     """They are the interpreter's, with the lists as they are then."""
 
