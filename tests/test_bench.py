@@ -66,7 +66,7 @@ def test_loops(tmp_path):
         "4",
     ]
     command += ["--json", str(rows)]
-    names = ["fibonacci", "sum_of_squares", "insertion_sort", "matmul", "sieve_of_list", "clamp_all"]
+    names = ["fibonacci", "sum_of_squares", "insertion_sort", "matmul", "sieve_of_list", "clamp_all", "flood"]
     for name in names:
         command += ["--only", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
