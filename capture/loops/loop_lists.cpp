@@ -142,9 +142,14 @@ int64_t new_list_of(Make&& make) {
   return keep(Ref<>::steal(make()));
 }
 
-int64_t new_list(int64_t code, int64_t) {
+int64_t new_list(int64_t code, int64_t) { return is_full() ? 0 : keep(built(code)); }
+
+int64_t new_tuple(int64_t code, int64_t) {
   if (is_full()) return 0;
-  return keep(built(code));
+  Ref<> tuple = built(code);
+  if (!tuple) return PyErr_Clear(), 0;
+  made_lists.push_back(std::move(tuple));
+  return reinterpret_cast<int64_t>(made_lists.back().get());
 }
 
 int64_t part_of_list(int64_t list, int64_t first, int64_t count) {
@@ -220,7 +225,7 @@ const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT
     kStoreBool FRAMEJIT_UPDATE(store_bool), kAppendFloat FRAMEJIT_UPDATE(append_float),
     kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool),
     kAppendBuilt FRAMEJIT_UPDATE(append_built), kAppendList FRAMEJIT_UPDATE(append_list),
-    kNewList FRAMEJIT_UPDATE(new_list), kRepeatList FRAMEJIT_UPDATE(repeat_list),
+    kNewList FRAMEJIT_UPDATE(new_list), kNewTuple FRAMEJIT_UPDATE(new_tuple), kRepeatList FRAMEJIT_UPDATE(repeat_list),
     kJoinLists FRAMEJIT_UPDATE(join_lists), kDropLast FRAMEJIT_UPDATE(drop_last),
     kFloatOfList FRAMEJIT_UPDATE(float_of_list), kIntOfList FRAMEJIT_UPDATE(int_of_list),
     kSortedList FRAMEJIT_UPDATE(sorted_list);
@@ -403,7 +408,7 @@ namespace {
 /// Collects what an object is built of: see `built`.
 class Parts {
  public:
-  explicit Parts(LoopTranslator& t) : t_(t) {}
+  explicit Parts(LoopTranslator& t) : t_(t) { make_scalar = t.request.options.make_scalar; }
 
   void add(const Typed& v) {
     switch (v.kind) {
@@ -418,8 +423,14 @@ class Parts {
         t_.program->held.push_back(v.value->object);
         return add(kObjectPart, t_.address(v.value->object.get()));
       case Kind::Tuple:
-      case Kind::Display:
         if (!v.ids.empty()) return add(kObjectPart, v.ids[0]);
+        if (const std::vector<Typed*> holders = holders_of(v); !holders.empty()) {
+          const cfg::Id made = made_tuple(v);
+          for (Typed* holder : holders) holder->ids = {made};
+          return add(kObjectPart, made);
+        }
+        [[fallthrough]];
+      case Kind::Display:
         add(v.kind == Kind::Tuple ? kTuplePart : kListPart, cfg::kNone);
         for (const Typed& item : v.items) add(known(t_, item));
         return add(kEnd, cfg::kNone);
@@ -441,6 +452,27 @@ class Parts {
   }
 
  private:
+  /// Variables that hold the same tuple: they have to find the object that is made.
+  std::vector<Typed*> holders_of(const Typed& v) {
+    std::vector<Typed*> out;
+    const auto look = [&](Typed& part) {
+      if (v.origin != 0 && part.kind == Kind::Tuple && part.origin == v.origin) out.push_back(&part);
+    };
+    for (LoopFrame& f : t_.state.frames)
+      for (std::vector<Typed>* all : {&f.locals, &f.stack})
+        for (Typed& held : *all) for_each_part(held, look);
+    for (auto& [key, attribute] : t_.state.attributes) for_each_part(attribute.value, look);
+    return out;
+  }
+
+  cfg::Id made_tuple(const Typed& v) {
+    Parts parts(t_);
+    parts.add(kTuplePart, cfg::kNone);
+    for (const Typed& item : v.items) parts.add(known(t_, item));
+    parts.add(kEnd, cfg::kNone);
+    return update(t_, kNewTuple, parts.code(), t_.integer(0));
+  }
+
   void add(uint64_t part, cfg::Id value) {
     if (count_ == kMostParts - 1) throw NotCompiled{"a long list or tuple"};
     code_ |= part << (kPartBits * count_++);
@@ -470,11 +502,13 @@ void require_loop(LoopTranslator& t) {
 
 Typed made_list(LoopTranslator& t, const Typed& display) {
   require_loop(t);
-  std::string holds = display.items.empty() ? "" : held_as(known(t, display.items[0]));
-  for (const Typed& item : display.items)
-    if (held_as(known(t, item)) != holds) holds = "";
+  Typed items = display;
+  for (Typed& item : items.items) item = item.kind == Kind::Display ? made_list(t, item) : known(t, item);
+  std::string holds = items.items.empty() ? "" : held_as(items.items[0]);
+  for (const Typed& item : items.items)
+    if (held_as(item) != holds) holds = "";
   Parts parts(t);
-  parts.add(display);
+  parts.add(items);
   return list_at(t, update(t, kNewList, parts.code(), t.integer(0)), std::move(holds));
 }
 
@@ -537,7 +571,6 @@ void append(LoopTranslator& t, const Typed& list, const Typed& item) {
     default: break;
   }
   require_loop(t);
-  make_scalar = t.request.options.make_scalar;
   Parts parts(t);
   parts.add(item.kind == Kind::Display ? made_list(t, item) : item);
   update(t, kAppendBuilt, to, parts.code());

@@ -450,6 +450,7 @@ void LoopTranslator::step(const Instr& i) {
         v = known(*this, v);
         name(v);
       }
+      if (v.kind == Kind::Display) v = made_list(*this, v);
       push(v);
       return next();
     }

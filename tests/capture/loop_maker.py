@@ -247,10 +247,10 @@ class LoopMaker:
         """One that makes a list, or changes one."""
         name, item = self.pick("c", "c", "d"), self.pick(self.atom(), self.atom(), f"({self.atom()}, {self.atom()})", "[s]", "[]", "l[:2]", "(s, 'p', None)")
         return self.pick(
-            f"{name} = []", f"{name} = [{item}, {self.atom()}]", f"{name} = [{self.atom()}] * {self.pick('3', 'k', 'n')}", f"{name} = l[{self.cut()}]",
+            f"{name} = []", f"c = d = [{item}, k]", f"{name} = [{item}, {self.atom()}]", f"{name} = [{self.atom()}] * {self.pick('3', 'k', 'n')}", f"{name} = l[{self.cut()}]",
             f"{name} = l[:3] + [{item}]", f"{name} = list({self.pick('range(n)', 'range(k, n)', 'l', 'c', 'range(5, 0, -2)')})",
             *[f"{name}.append({item}) if len({name}) < 40 else None"] * 4,
-            f"log.append(({self.atom()}, {self.atom()}))", "c, d = d, c", "d = c",
+            f"log.append(({self.atom()}, {self.atom()}))", "log.append(p)", "p = (s, k)", "d.append(p) if len(d) < 40 else None", "q = [p, k]", "c, d = d, c", "d = c",
             f"t = {name}.pop() if {name} else s", f"t = {name}[{self.index()}]", f"{name}[{self.index()}] = {self.atom()}",
             f"t = len({name})", f"t = {self.pick('sum', 'max', 'min')}({self.pick(name, name, 'l', 'l[1:]')})", f"{name} = sorted({self.pick('l', name)})", "s, t = (s, t) if d else (t, s)", f"for e in {name}: s = e", f"l[{self.index()}] = {self.pick('7', 'k', '300', '-5', 'True')}",
         )  # fmt: skip

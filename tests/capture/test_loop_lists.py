@@ -139,6 +139,16 @@ def test_scalars_of_numpy():
     assert stays(compare(form, lambda: (np.random.default_rng(3).normal(size=40),), lambda: (np.arange(40),)))
 
 
+def test_a_list_of_scalars():
+    def form(a):
+        last = None
+        for i in range(len(a) - 1):
+            last = [a[i], a[i + 1] > 0, (a[i], i)]
+        return last
+
+    assert stays(compare(form, lambda: (np.random.default_rng(3).normal(size=100),), lambda: (np.arange(100, dtype=np.int16),)))
+
+
 def test_other_forms():
     """Parts, sums, copies; objects in tuples; lists in lists."""
 
@@ -160,6 +170,23 @@ def test_other_forms():
 
     marked = compare(form, lambda: (list(range(12)), 60))
     assert loops(marked)
+
+
+def test_names_of_one_list():
+    def form(n):
+        out = []
+        for i in range(n):
+            a = b = [i, i + 1]
+            a[0] = 500 + i
+            b.append(i)
+            rows = [a, b, [i]]
+            rows[2].append(a[0])
+            pair = (a, i)
+            pair[0].append(7)
+            out.append(pair)
+        return out, a is b, rows[0] is a, pair is out[-1], out[-1][0] is b
+
+    assert loops(compare(form, lambda: (150,)))
 
 
 def test_builtins_of_lists():
