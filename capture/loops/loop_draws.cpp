@@ -9,6 +9,7 @@
 #include "capture/loops/loop_instructions.h"
 #include "capture/objects.h"
 #include "capture/py/instance.h"
+#include "capture/py/no_collection.h"
 
 namespace framejit::capture {
 
@@ -66,6 +67,7 @@ bool is_lock(PyObject* object) {
 const BitGenerator* functions_of(PyObject* generator) {
   for (const Drawn& d : generators)
     if (d.generator == generator) return d.functions;
+  [[maybe_unused]] const py::NoCollection no_collection;
   Ref<> bits = attribute(generator, "bit_generator");
   if (!bits) {  // an np.random.RandomState
     PyErr_Clear();
@@ -120,6 +122,7 @@ int64_t draw_by_instance(int64_t instance, int64_t method) {
   static PyObject* const name = PyUnicode_InternFromString("random");
   auto *const object = reinterpret_cast<PyObject*>(instance), *const expected = reinterpret_cast<PyObject*>(method);
   if (type_attr(Py_TYPE(object), name) != expected) return 0;
+  [[maybe_unused]] const py::NoCollection no_collection;
   const Ref<> own = Ref<>::steal(PyObject_GenericGetDict(object, nullptr));
   if (!own) PyErr_Clear();
   else if (PyDict_GetItemWithError(own.get(), name)) return 0;

@@ -7,6 +7,7 @@
 #include "capture/loops/loop_instructions.h"
 #include "capture/objects.h"
 #include "capture/py/layouts.h"
+#include "capture/py/no_collection.h"
 
 namespace framejit::capture {
 
@@ -65,20 +66,6 @@ static_assert(graph::kDTypeCount <= 1 << kPartBits);
 int64_t cells[kMostParts];  // of the thread that holds the GIL, between the stores and the call
 PyObject* (*make_scalar)(DType dtype, const void* value) = nullptr;
 
-/// A collection would run finalizers.
-class NoCollection {
- public:
-#if PY_VERSION_HEX < 0x030C0000  // later ones collect between instructions only
-  NoCollection() : was_on_(PyGC_Disable() != 0) {}
-  ~NoCollection() {
-    if (was_on_) PyGC_Enable();
-  }
-
- private:
-  bool was_on_;
-#endif
-};
-
 Ref<> built(uint64_t& code, const int64_t*& cell) {
   const auto next = [&code] { return std::exchange(code, code >> kPartBits) & kPartMask; };
   const uint64_t part = next();
@@ -105,7 +92,7 @@ Ref<> built(uint64_t& code, const int64_t*& cell) {
 }
 
 Ref<> built(int64_t code) {
-  [[maybe_unused]] const NoCollection no_collection;
+  [[maybe_unused]] const py::NoCollection no_collection;
   auto rest = static_cast<uint64_t>(code);
   const int64_t* cell = cells;
   return built(rest, cell);
@@ -138,7 +125,7 @@ int64_t keep(Ref<> list) {
 template <class Make>
 int64_t new_list_of(Make&& make) {
   if (is_full()) return 0;
-  [[maybe_unused]] const NoCollection no_collection;
+  [[maybe_unused]] const py::NoCollection no_collection;
   return keep(Ref<>::steal(make()));
 }
 
@@ -197,7 +184,7 @@ Ref<> call_on_list(int64_t function, int64_t list) {
     PyObject* const item = PyList_GET_ITEM(object, k);
     if (!PyFloat_CheckExact(item) && !PyLong_CheckExact(item)) return {};
   }
-  [[maybe_unused]] const NoCollection no_collection;
+  [[maybe_unused]] const py::NoCollection no_collection;
   Ref<> made = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(function), object));
   if (!made) PyErr_Clear();
   return made;
