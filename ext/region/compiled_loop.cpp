@@ -374,7 +374,6 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
                                                                         inputs, values, poll, capture::recursion_left())
                          : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)
                                              : kernel(m.symbols, m.params, objects, values, poll);
-  const capture::MadeLists made_lists;
   const bool was_cut = watch->was_asked();
   watch.reset();
   runtime::clear_fp_flags();
@@ -389,6 +388,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   ++(exit.early ? left_early_ : finished_);
   wrapped_ += exit.wraps;
   const int64_t took = measures ? now_ns() - start : 0;
+  const capture::MadeLists made_lists;
   measured_ += measures;
   if (exit.early && took > kLongNanoseconds) ++long_rounds_;
   if (took > kWorthwhileNanoseconds) ++worthwhile_;
