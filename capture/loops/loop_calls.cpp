@@ -143,7 +143,8 @@ void do_call(LoopTranslator& t, const Instr& i) {
       none.value = t.executor.none();
       t.push(std::move(none));
     } else if (std::strcmp(name, "pop") == 0 && args.empty()) {
-      t.push(take_last(t, second));
+      const CodeView& view = *t.frame().view;
+      t.push(take_last(t, second, view.instrs()[view.behind(t.frame().pc)].op == Opcode::UnpackSequence));
     } else {
       throw NotCompiled{"a call of list." + std::string(name) + "() with such arguments"};
     }

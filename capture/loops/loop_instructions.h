@@ -78,8 +78,8 @@ std::string held_as(const Typed& v);
 /// Puts a number in the place of another one. Objects that nobody else sees take the new value.
 void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value);
 void append(LoopTranslator& t, const Typed& list, const Typed& item);
-/// `list.pop()`
-Typed take_last(LoopTranslator& t, const Typed& list);
+/// `list.pop()`. `is_unpacked`: a tuple goes at once.
+Typed take_last(LoopTranslator& t, const Typed& list, bool is_unpacked);
 /// A new list, of a display.
 Typed made_list(LoopTranslator& t, const Typed& display);
 /// `list * number` and `list + list`; nothing for anything else.

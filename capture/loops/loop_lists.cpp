@@ -163,14 +163,13 @@ int64_t list_of_range(int64_t start, int64_t step, int64_t count) {
   });
 }
 
-/// Takes the last item, which is a number, a list or a tuple of numbers, from a list.
-int64_t drop_last(int64_t list, int64_t) {
-  if (is_full()) return 0;
+/// Takes the last item, which is a number, a list or a tuple of numbers, from a list. `is_held`: a variable may get it.
+int64_t drop_last(int64_t list, int64_t is_held) {
+  if (is_held && is_full()) return 0;
   auto* object = reinterpret_cast<PyObject*>(list);
   const Py_ssize_t last = PyList_GET_SIZE(object) - 1;
   PyObject* const item = PyList_GET_ITEM(object, last);
-  // A variable may hold it.
-  if (PyList_CheckExact(item) || PyTuple_CheckExact(item)) made_lists.push_back(Ref<>::share(item));
+  if (is_held && (PyList_CheckExact(item) || PyTuple_CheckExact(item))) made_lists.push_back(Ref<>::share(item));
   if (PyList_SetSlice(object, last, last + 1, nullptr) == 0) return 1;
   return PyErr_Clear(), 0;
 }
@@ -563,11 +562,13 @@ void append(LoopTranslator& t, const Typed& list, const Typed& item) {
   update(t, kAppendBuilt, to, parts.code());
 }
 
-Typed take_last(LoopTranslator& t, const Typed& list) {
+Typed take_last(LoopTranslator& t, const Typed& list, bool is_unpacked) {
   const cfg::Id size = t.load(list.ids[0], py::kListSize);
   t.check(t.op(Op::Ne, Type::I64, size, t.integer(0)));
   Typed item = item_of(t, list, t.op(Op::Sub, Type::I64, size, t.integer(1)));
-  update(t, kDropLast, list.ids[0], t.integer(0));
+  const bool is_held = item.kind == Kind::List || (item.kind == Kind::Tuple && !is_unpacked);
+  update(t, kDropLast, list.ids[0], t.integer(is_held));
+  if (!is_held) item.ids.resize(item.kind == Kind::Tuple ? 0 : item.ids.size());
   return item;
 }
 

@@ -121,6 +121,12 @@ def test_a_stack_of_tuples():
     assert stays(compare(depth_first, lambda: (walls, 20)))
 
 
+def test_a_stack_that_is_long():
+    """What is unpacked at once does not fill the memory of the loop."""
+    walls = np.zeros((90, 90), np.int64)
+    assert stays(compare(depth_first, lambda: (walls, 90)))
+
+
 def test_a_list_that_begins_empty():
     assert stays(compare(primes, lambda: (80,)))
 
