@@ -90,7 +90,10 @@ Typed literal(LoopTranslator& t, PyObject* object) {
   v.kind = Kind::Object;
   v.value = t.session.values().constant(object);
   Typed number = of_value(t, v.value);
-  if (!number.is_single()) return v;
+  if (!number.is_single()) {  // one value, so that it makes one version
+    t.objects.literals.emplace(object, v);
+    return v;
+  }
   if (number.kind != Kind::Int || !is_shared_int(t.cfg.at(number.ids[0]).imm)) number.origin = ++t.origins;
   t.objects.literals.emplace(object, number);
   return number;

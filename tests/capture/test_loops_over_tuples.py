@@ -109,6 +109,20 @@ def test_items_that_are_kept(form):
     assert loops(compare(form, lambda: (200,)))
 
 
+def test_items_that_are_no_numbers():
+    def form(n):
+        found = []
+        for i in range(n):
+            for j, (a, b) in enumerate(((1, 2.5), (i, True), (None, 3))):
+                if a is None:
+                    found.append(j)
+                    continue
+                found.append(a * b)
+        return found, b, j
+
+    assert loops(compare(form, lambda: (150,)))
+
+
 def test_an_exit_in_the_middle():
     """The interpreter goes on with the item after the one at which the loop was left."""
 
