@@ -58,7 +58,8 @@ int64_t append_float(int64_t list, int64_t bits) {
 int64_t append_int(int64_t list, int64_t value) { return append_object(list, PyLong_FromLongLong(value)); }
 int64_t append_bool(int64_t list, int64_t value) { return append_object(list, PyBool_FromLong(value != 0)); }
 
-/// What the numbers in `cells` make: 4 bits of `code` for each part. After a scalar of NumPy comes its dtype.
+/// The parts of an object that is built of the numbers in `cells`: 4 bits of `code` for each. After a scalar of NumPy
+/// comes its dtype.
 enum Part : uint64_t { kEnd, kFloatPart, kIntPart, kBoolPart, kScalarPart, kObjectPart, kTuplePart, kListPart };
 constexpr int kPartBits = 4, kMostParts = 64 / kPartBits;
 constexpr uint64_t kPartMask = (1 << kPartBits) - 1;

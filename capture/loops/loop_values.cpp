@@ -332,7 +332,7 @@ void check_type(LoopTranslator& t, cfg::Id object, PyTypeObject* type) {
   t.check(t.op(cfg::Op::Eq, cfg::Type::I64, t.load(object, py::kTypeField), t.address(type)));
 }
 
-/// What an object is worth that a list or tuple holds.
+/// The number, tuple or list in an object that a list or tuple holds. `holds`: its kind, as in Typed::holds.
 Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
   const auto scalar = [&](const char* name, graph::DType dtype) {
     PyTypeObject* type = scalar_type(name);

@@ -20,7 +20,7 @@ inline constexpr int kFloatValue = offsetof(PyFloatObject, ob_fval);
 inline constexpr int kListSize = offsetof(PyVarObject, ob_size);
 inline constexpr int kListItems = offsetof(PyListObject, ob_item);
 inline constexpr int kTupleItems = offsetof(PyTupleObject, ob_item);
-/// Of a scalar of NumPy with 64 bits.
+/// The value of a NumPy scalar of 64 bits.
 inline constexpr int kScalarValue = sizeof(PyObject);
 /// Of an int: its tag or its count of digits, and its first digit.
 inline constexpr int kIntTag = sizeof(PyObject), kIntDigit = sizeof(PyObject) + sizeof(Py_ssize_t);

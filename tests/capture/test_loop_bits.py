@@ -7,12 +7,9 @@ import pytest
 
 import framejit as fj
 from forms_support import check_same, run
+from loop_support import loops
 
 pytestmark = pytest.mark.capture
-
-
-def loops(marked):
-    return [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
 
 
 def total_of_bits(start, stop):

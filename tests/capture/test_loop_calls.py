@@ -11,6 +11,7 @@ import pytest
 
 import framejit as fj
 from forms_support import check_same, run
+from loop_support import loops
 
 pytestmark = pytest.mark.capture
 
@@ -23,10 +24,6 @@ Point = collections.namedtuple("Point", "x y")
 class Settings:
     low: float = 0.25
     times: int = 3
-
-
-def loops(marked):
-    return [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
 
 
 def compare(function, *of_calls):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import framejit as fj
+from loop_support import loops
 
 pytestmark = pytest.mark.capture
 
@@ -29,10 +30,6 @@ def start():
 def states():
     legacy = [(a.tolist() if isinstance(a, np.ndarray) else a) for s in (np.random.get_state(), LEGACY.get_state()) for a in s]
     return random.getstate(), OF_RANDOM.getstate(), repr(OF_NUMPY.bit_generator.state), legacy
-
-
-def loops(marked):
-    return [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
 
 
 def compare(function, *args, rounds=3):

@@ -7,23 +7,11 @@ import pytest
 
 import framejit as fj
 from forms_support import check_same, run
+from loop_support import compare, loops
 
 pytestmark = pytest.mark.capture
 
 PLACES = ((0, 1), (1, 0), (0, -1), (-1, 0))
-
-
-def loops(marked):
-    return [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
-
-
-def compare(function, *of_calls):
-    """The marked function, after calls that came to the same as the unmarked one's."""
-    marked = fj.jit(function)
-    for _ in range(3):
-        for make in of_calls:
-            check_same(run(function, make()), run(marked, make()), function.__name__)
-    return marked
 
 
 def neighbours(grid):
