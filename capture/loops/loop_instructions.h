@@ -153,6 +153,8 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name);
 /// Methods of instances, `list.append`, `list.pop`, `random` of a generator, and the conjugate of a complex number, as
 /// the interpreter has them in front of the call: the method and what it is of. False: it is none of these.
 bool load_method(LoopTranslator& t, const Typed& v, PyObject* name);
+
+// loop_iterators.cpp
 /// Lets the iterator of an enumerate or zip object count how many items are left, if all its parts do or have no end.
 void count_items(Typed& joint, const std::function<cfg::Id(cfg::Op, cfg::Id, cfg::Id, cfg::Id)>& node);
 /// An iterator over a list, a short tuple, an array or a range; what is one already stays itself.
