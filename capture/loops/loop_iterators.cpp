@@ -1,4 +1,5 @@
-// Iterators of a compiled loop: over ranges, arrays, lists and short tuples, several at once, and those that exist before the loop.
+// Iterators of a compiled loop: over ranges, arrays, lists and short tuples, several at once, and those that exist
+// before the loop.
 #include <utility>
 
 #include "capture/loops/loop_instructions.h"
