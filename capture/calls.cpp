@@ -242,7 +242,7 @@ Captured<Value*> call_function(Executor& x, Value* function, const Values& args,
   const auto free_count = static_cast<std::size_t>(callee.code->co_nfreevars);
   for (std::size_t i = 0; i < free_count; ++i) {
     if (!existing) {
-      inner.closure.push_back(function->items[2]->items[i]);
+      inner.closure.push_back(function->items[kClosurePart]->items[i]);
       continue;
     }
     PyObject* cell =

@@ -306,6 +306,14 @@ void CodeView::read_instructions(const RawCode& raw) {
   turn_jumps_over_jumps();
   merge_copies();
   find_loops();
+  find_comprehensions();
+}
+
+bool is_comprehension(const PyCodeObject* code) {
+  constexpr int kOther = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  const char* const name = (code->co_flags & CO_GENERATOR) ? "<genexpr>" : "<listcomp>";
+  return code->co_argcount == 1 && !(code->co_flags & kOther) &&
+         PyUnicode_CompareWithASCIIString(code->co_name, name) == 0;
 }
 
 /// `continue` and the end of a round may jump to different places.
@@ -322,6 +330,35 @@ void CodeView::find_loops() {
     for (const auto& [from, to] : back)
       if (from >= head && head <= to && to <= last) last = from;
     loop_ends_[head] = last;
+  }
+}
+
+void CodeView::find_comprehensions() {
+  const auto code_at = [this](uint32_t i) -> PyCodeObject* {
+    if (i >= instrs_.size() || instrs_[i].op != Opcode::LoadConst) return nullptr;
+    PyObject* const o = constant(instrs_[i].arg);
+    return PyCode_Check(o) ? reinterpret_cast<PyCodeObject*>(o) : nullptr;
+  };
+  for (uint32_t i = 2; i < instrs_.size(); ++i) {
+    const Instr& call = instrs_[i];
+    if (call.op != Opcode::Call || call.arg != 0 || call.kwnames >= 0 || instrs_[i - 1].op != Opcode::GetIter) continue;
+    // The function lies below the iterator since it was made.
+    const PyCodeObject* code = nullptr;
+    for (uint32_t made = i - 1; made-- > 1 && !code && instrs_[made].depth >= call.depth - 2;) {
+      if (instrs_[made].op != Opcode::MakeFunction) continue;
+      const uint32_t after = made + (instrs_[made + 1].op == Opcode::SetFunctionAttribute ? 2 : 1);
+      if (instrs_[after].depth == call.depth - 1) code = code_at(made - 1);
+    }
+    if (!code || !is_comprehension(code)) continue;
+    uint32_t last = i;
+    if (code->co_flags & CO_GENERATOR) {
+      last = behind(i);
+      if (last >= instrs_.size() || instrs_[last].op != Opcode::Call || instrs_[last].arg != 1 ||
+          instrs_[last].kwnames >= 0)
+        continue;
+    }
+    if (loop_ends_.empty()) loop_ends_.assign(instrs_.size(), kNoLoop);
+    loop_ends_[i] = last;
   }
 }
 

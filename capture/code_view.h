@@ -171,6 +171,9 @@ struct Instr {
   bool boundary = false;  // may a region begin or end in front of it (splicing rules)?
 };
 
+/// Is it the code of a list comprehension (up to 3.11) or of a generator expression?
+bool is_comprehension(const PyCodeObject* code);
+
 struct Handler {  // one entry of the exception table, in Instr indices
   uint32_t start, end, target;
   uint16_t depth;
@@ -205,9 +208,15 @@ class CodeView {
   bool may_catch(uint32_t i) const;
 
   /// Does a round of a loop begin with instruction `i`?
-  bool is_loop_head(uint32_t i) const { return i < loop_ends_.size() && loop_ends_[i] != kNoLoop; }
-  /// The last instruction of the loop whose head is `i`, with the loops that share its head; `i` if there is none.
-  uint32_t last_of_nest(uint32_t i) const { return is_loop_head(i) ? loop_ends_[i] : i; }
+  bool is_loop_head(uint32_t i) const { return begins_nest(i) && instrs_[i].op != Opcode::Call; }
+  /// Does instruction `i` call the function of a list comprehension, or of a generator expression that is the only
+  /// argument of the call that follows? Its loops are in the code of that function.
+  bool calls_comprehension(uint32_t i) const { return begins_nest(i) && instrs_[i].op == Opcode::Call; }
+  /// Either of these.
+  bool begins_nest(uint32_t i) const { return i < loop_ends_.size() && loop_ends_[i] != kNoLoop; }
+  /// The last instruction of the loop whose head is `i`, with the loops that share its head, or of the comprehension;
+  /// `i` if there is none.
+  uint32_t last_of_nest(uint32_t i) const { return begins_nest(i) ? loop_ends_[i] : i; }
 
   /// Of co_consts; behind these, what instructions hold that need no constant.
   PyObject* constant(int i) const { return PyTuple_GET_ITEM(consts_.get(), i); }
@@ -230,6 +239,7 @@ class CodeView {
   void merge_copies();
   bool is_copy(uint32_t a, uint32_t b) const;
   void find_loops();
+  void find_comprehensions();
 
   PyCodeObject* code_ = nullptr;
   Ref<> kept_code_, consts_, names_, local_names_, local_kinds_;

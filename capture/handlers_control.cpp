@@ -116,7 +116,7 @@ std::size_t part_of_function(int flag) {
   switch (flag) {
     case 1: return 0;
     case 2: return 1;
-    case 8: return 2;
+    case 8: return kClosurePart;
     case 4: return 3;
     default: return 4;
   }

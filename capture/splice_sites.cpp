@@ -51,6 +51,7 @@ std::vector<uint32_t> default_sites(const CodeView& view) {
   for (uint32_t i = 0; i < instrs.size(); ++i) {
     if (instrs[i].depth < 0) continue;
     if (is_jump(instrs[i].op)) wanted.insert(static_cast<uint32_t>(instrs[i].arg));
+    if (view.calls_comprehension(i)) wanted.insert(i);
     // The copies of the end of the function stand where paths joined.
     if (view.merged(i) != i && i > 0 && view.merged(i - 1) == i - 1) wanted.insert({i, view.merged(i)});
     if (!breaks_flow(instrs[i].op)) continue;

@@ -146,6 +146,7 @@ struct DictPart {
 struct InstancePart {
   Attributes attributes;  // that are tracked
 };
+inline constexpr std::size_t kClosurePart = 2;  // in the items of a function that is made here
 struct FunctionPart : InstancePart {
   Ref<> globals;  // of one that is made here
 };

@@ -1,6 +1,7 @@
 // Attributes of instances in a compiled loop. One that the loop stores is a variable like others, and the instance gets
 // it where the loop is left: nothing looks at the instance before.
 #include <algorithm>
+#include <cstddef>
 
 #include "capture/attributes.h"
 #include "capture/loops/loop_instructions.h"
@@ -24,7 +25,69 @@ void keep_apart(LoopTranslator& t, const Value* from, const std::string& name,
   }
 }
 
+PyObject* name_of_contents() {
+  static PyObject* const name = PyUnicode_InternFromString("cell_contents");
+  return name;
+}
+
+void note_use(std::vector<std::pair<Value*, std::string>>& uses, const std::pair<Value*, std::string>& key) {
+  if (std::find(uses.begin(), uses.end(), key) == uses.end()) uses.push_back(key);
+}
+
+/// What stands for the cell from wherever it is reached.
+std::pair<Value*, std::string> key_of_cell(LoopTranslator& t, const Typed& cell) {
+  if (cell.kind != Kind::Object || !cell.value->source || !PyCell_Check(cell.value->object.get()))
+    throw NotCompiled{"a variable of a function around it", t.imagined_graph != nullptr};
+  return {cell_of(t.executor, cell.value->object.get(), cell.value->source), text_of(name_of_contents())};
+}
+
 }  // namespace
+
+Typed load_cell(LoopTranslator& t, const Typed& cell) {
+  if (cell.kind == Kind::Cell) {
+    if (cell.items[0].kind == Kind::Unbound) throw NotCompiled{"a variable that is not bound"};
+    return cell.items[0];
+  }
+  const auto key = key_of_cell(t, cell);
+  keep_apart(t, key.first, key.second, t.attributes.stored);
+  note_use(t.attributes.read, key);
+  if (const auto at = t.state.attributes.find(key); at != t.state.attributes.end()) return at->second.value;
+  if (key.first->items.empty()) throw NotCompiled{"a variable that is not bound"};
+  Typed v;
+  v.kind = Kind::Object;
+  v.value = key.first->items[0];
+  guard(t.executor, GuardKind::Bound, v.value->source);
+  return v;
+}
+
+void store_cell(LoopTranslator& t, Typed& cell, const Typed& value) {
+  if (cell.kind == Kind::Cell) {
+    cell.items = {value};
+    return;
+  }
+  if (!value.is_single()) throw NotCompiled{"a store to a variable that functions share, of what is no number"};
+  const auto key = key_of_cell(t, cell);
+  if (t.state.attributes.count(key) == 0) {
+    // There is a number before, or nothing, so no code runs when it goes.
+    Typed before;
+    before.kind = Kind::Object;
+    if (key.first->items.empty()) {
+      cfg::Node contents;
+      contents.op = cfg::Op::Load;
+      contents.type = cfg::Type::I64;
+      contents.args[0] = t.input(cfg::Op::Object, t.fetched(key.first->source));
+      contents.imm = offsetof(PyCellObject, ob_ref);
+      t.check(t.op(cfg::Op::Eq, cfg::Type::I64, t.at_entry(contents), t.integer(0)));
+    } else {
+      before.value = look(t.executor, key.first->items[0]);
+      if (!known(t, before).is_single()) throw NotCompiled{"a store to a variable that functions share"};
+    }
+    keep_apart(t, key.first, key.second, t.attributes.read);
+    keep_apart(t, key.first, key.second, t.attributes.stored);
+    note_use(t.attributes.stored, key);
+  }
+  t.state.attributes[key] = {value, Ref<>::share(name_of_contents())};
+}
 
 std::optional<Typed> stored_attribute(LoopTranslator& t, const Typed& v, PyObject* name) {
   const std::string text = text_of(name);
@@ -33,8 +96,7 @@ std::optional<Typed> stored_attribute(LoopTranslator& t, const Typed& v, PyObjec
   if (!reads_plainly(v.value, name)) throw NotCompiled{"the attribute " + text + ", which is computed"};
   const std::pair<Value*, std::string> key(v.value, text);
   keep_apart(t, v.value, text, t.attributes.stored);
-  if (std::find(t.attributes.read.begin(), t.attributes.read.end(), key) == t.attributes.read.end())
-    t.attributes.read.push_back(key);
+  note_use(t.attributes.read, key);
   const auto at = t.state.attributes.find(key);
   return at == t.state.attributes.end() ? std::nullopt : std::optional(at->second.value);
 }
@@ -58,8 +120,7 @@ void store_attribute(LoopTranslator& t, const Typed& v, PyObject* name, const Ty
     if (has_instance_dict(Py_TYPE(v.value->object.get()))) guard(t.executor, GuardKind::OwnDict, v.value->source);
     keep_apart(t, v.value, text, t.attributes.read);
     keep_apart(t, v.value, text, t.attributes.stored);
-    if (std::find(t.attributes.stored.begin(), t.attributes.stored.end(), key) == t.attributes.stored.end())
-      t.attributes.stored.push_back(key);
+    note_use(t.attributes.stored, key);
   }
   t.state.attributes[key] = {value, Ref<>::share(name)};
 }

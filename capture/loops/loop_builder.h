@@ -30,14 +30,18 @@ struct NotCompiled {
   bool on_array = false;  // an operation on a whole array, which a region does better
 };
 
+/// What the values of a generator expression go to.
+enum class Consumer : uint8_t { None, Sum, Any, All, Min, Max, List };
+
 struct LoopFrame {
   std::shared_ptr<const CodeView> view;
   PyObject *globals, *builtins;
   uint32_t pc = 0;
   std::vector<Typed> locals, stack;
+  Consumer consumer = Consumer::None;
 };
 
-/// Attributes of existing instances that the loop has stored.
+/// Attributes of existing instances, and the contents of cells, that the loop has stored.
 struct StoredAttribute {
   Typed value;
   Ref<> name;

@@ -37,8 +37,6 @@ using Type = cfg::Type;
 
 namespace {
 
-constexpr std::size_t kMostInlined = 12;
-
 /// A float without its fraction. What is not finite, or does not fit, gives the least integer.
 Typed to_int(LoopTranslator& t, cfg::Id value) {
   std::erase(t.pending, value);
@@ -123,6 +121,9 @@ void do_call(LoopTranslator& t, const Instr& i) {
   for (std::size_t k = args.size(); k-- > 0;) args[k] = t.pop();
   const Typed second = t.pop(), first = t.pop();
   const Typed& callable = first.kind == Kind::Null ? second : first;
+  if (args.empty() && t.frame().view->calls_comprehension(t.frame().pc) &&
+      (first.kind == Kind::Object || first.kind == Kind::Function) && call_comprehension(t, first, second))
+    return;
   const auto no_keywords = [&] {
     if (keywords) throw NotCompiled{"a call with keywords"};
   };
@@ -202,6 +203,7 @@ void do_call(LoopTranslator& t, const Instr& i) {
   if (f->kind == ValueKind::Function) return enter_function(t, f, std::move(args), keywords);
   no_keywords();
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
+  if (args.size() == 1 && args[0].kind == Kind::Generator) return consume(t, f->object.get(), args[0]);
   for (Typed& a : args) a = known(t, std::move(a));
   if (is_extremum_of_kinds(f->object.get(), args)) return choose(t, f->object.get(), args);
   t.push(call_builtin(t, f->object.get(), args));
@@ -234,6 +236,26 @@ void choose(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& arg
   b.to[1] = no;
   t.ended = true;
 }
+
+}  // namespace
+
+Typed extremum(LoopTranslator& t, bool most, const std::vector<Typed>& numbers) {
+  Typed best = numbers[0];
+  for (const Typed& v : numbers)
+    if (!v.is_number() || v.kind == Kind::Bool || v.kind != best.kind || v.dtype != best.dtype)
+      throw NotCompiled{most ? "a call of max()" : "a call of min()", v.is_array()};
+  best.origin = 0;  // it may be any of them
+  best.ids = {t.settled(best.ids[0])};
+  for (std::size_t k = 1; k < numbers.size(); ++k) {
+    const cfg::Id other = t.settled(numbers[k].ids[0]), now = best.ids[0];
+    const cfg::Id better = most ? t.op(Op::Lt, Type::I64, now, other) : t.op(Op::Lt, Type::I64, other, now);
+    best.ids = {t.op(Op::Select, t.type_of(now), better, other, now)};
+    best.natural = most ? best.natural || numbers[k].natural : best.natural && numbers[k].natural;
+  }
+  return best;
+}
+
+namespace {
 
 Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args) {
   const auto is = [callable](auto* type) { return callable == reinterpret_cast<PyObject*>(type); };
@@ -331,20 +353,7 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     }
     return made;
   }
-  if ((named("min") || named("max")) && count >= 2 && all([&](const Typed& v) {
-        return v.is_number() && v.kind == args[0].kind && v.dtype == args[0].dtype && v.kind != Kind::Bool;
-      })) {
-    Typed best = args[0];
-    best.origin = 0;  // it may be any of them
-    best.ids = {t.settled(best.ids[0])};
-    for (std::size_t k = 1; k < count; ++k) {
-      const cfg::Id other = t.settled(args[k].ids[0]), now = best.ids[0];
-      const cfg::Id better = named("min") ? t.op(Op::Lt, Type::I64, other, now) : t.op(Op::Lt, Type::I64, now, other);
-      best.ids = {t.op(Op::Select, t.type_of(now), better, other, now)};
-      best.natural = named("min") ? best.natural && args[k].natural : best.natural || args[k].natural;
-    }
-    return best;
-  }
+  if ((named("min") || named("max")) && count >= 2) return extremum(t, named("max"), args);
   if (named("round") && count == 1) {
     if (args[0].kind == Kind::Int) return args[0];
     if (args[0].kind == Kind::Float || (args[0].kind == Kind::Scalar && args[0].dtype == DType::F64))
@@ -533,6 +542,7 @@ void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args,
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
   for (Typed& a : args) {
     if (a.is_iterator()) throw NotCompiled{kHeldIterator};
+    if (a.is_passing()) throw NotCompiled{kMadeFunction};
     if (a.kind == Kind::Display) a = made_list(t, a);
     if (a.kind == Kind::Vector) a = known(t, std::move(a));
     t.name(a);
@@ -603,7 +613,10 @@ void do_return(LoopTranslator& t, Typed v) {
     throw NotCompiled{"the end of the function"};
   }
   if (v.kind == Kind::Display) v = made_list(t, v);
+  if (v.is_passing()) throw NotCompiled{kMadeFunction};
+  const Consumer consumer = t.frame().consumer;
   t.state.frames.pop_back();
+  if (consumer != Consumer::None) v = consumed(t, consumer);
   t.push(std::move(v));
   // All returns of the function go on in one block.
   t.flush_pending();

@@ -14,7 +14,8 @@ using Kind = Typed::Kind;
 namespace {
 
 /// An iterator that is there at the entry, of a kind whose position the loop keeps in registers; nothing for others.
-std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source) {
+/// `is_own`: nothing else may hold it, and it ends in the loop.
+std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source, bool is_own) {
   const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
     cfg::Node n;
     n.op = op;
@@ -22,6 +23,16 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     n.args[0] = a;
     n.args[1] = b;
     n.args[2] = c;
+    return t.at_entry(n);
+  };
+  cfg::Id at = cfg::kNone;  // its address
+  const auto loaded = [&](int offset, cfg::Mem mem) {
+    cfg::Node n;
+    n.op = cfg::Op::Load;
+    n.mem = mem;
+    n.type = cfg::type_of(mem);
+    n.args[0] = at;
+    n.imm = offset;
     return t.at_entry(n);
   };
   const auto guarded = [&](Typed::Kind kind) {
@@ -32,16 +43,14 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     for (const auto& [before, of] : t.objects.iterators)
       t.entry_checks.push_back(node(cfg::Op::Ne, t.input(cfg::Op::Object, v.object), t.input(cfg::Op::Object, of)));
     t.objects.iterators.emplace(o, v.object);
+    at = t.input(cfg::Op::Object, v.object);
+    if (!is_own) return v;
+    v.object = -1;
+    constexpr cfg::Mem kCount = py::kRefcountSize == 8 ? cfg::Mem::I64 : cfg::Mem::U32;
+    t.entry_checks.push_back(node(cfg::Op::Eq, loaded(py::kRefcountField, kCount), t.integer(1)));
     return v;
   };
-  const auto field = [&](const Typed& v, int offset) {
-    cfg::Node n;
-    n.op = cfg::Op::Load;
-    n.type = cfg::Type::I64;
-    n.args[0] = t.input(cfg::Op::Object, v.object);
-    n.imm = offset;
-    return t.at_entry(n);
-  };
+  const auto field = [&](int offset) { return loaded(offset, cfg::Mem::I64); };
   const auto now = [o](int offset) {
     int64_t value;
     std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
@@ -56,10 +65,10 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
   };
   if (Py_IS_TYPE(o, &PyRangeIter_Type)) {
     Typed v = guarded(Kind::RangeIterator);
-    cfg::Id next = field(v, py::kRangeStart), left = field(v, py::kRangeLength);
-    const cfg::Id step = field(v, py::kRangeStep);
+    cfg::Id next = field(py::kRangeStart), left = field(py::kRangeLength);
+    const cfg::Id step = field(py::kRangeStep);
     if constexpr (py::kRangeIndex >= 0) {
-      const cfg::Id done = field(v, py::kRangeIndex);
+      const cfg::Id done = field(py::kRangeIndex);
       next = node(cfg::Op::Add, next, node(cfg::Op::Mul, done, step));
       left = node(cfg::Op::Sub, left, done);
     }
@@ -81,7 +90,7 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     if (over.kind == Kind::Object) return std::nullopt;
     Typed v = guarded(Kind::Iterator);
     v.natural = true;
-    v.ids = {field(v, py::kIteratorIndex)};
+    v.ids = {field(py::kIteratorIndex)};
     if (over.kind != Kind::List) {
       v.ids.push_back(node(cfg::Op::Sub, over.ids[1], v.ids[0]));
       t.entry_checks.push_back(node(cfg::Op::Le, t.integer(0), v.ids[1]));
@@ -94,13 +103,13 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
   Typed joint = guarded(Kind::Joint);
   if (Py_IS_TYPE(o, &PyEnum_Type)) {
     if (now(py::kEnumerateLong) != 0) return std::nullopt;
-    std::optional<Typed> counted = iterator_at_entry(t, from, inside());
+    std::optional<Typed> counted = iterator_at_entry(t, from, inside(), is_own);
     if (!counted) return std::nullopt;
-    t.entry_checks.push_back(node(cfg::Op::Eq, field(joint, py::kEnumerateLong), t.integer(0)));
+    t.entry_checks.push_back(node(cfg::Op::Eq, field(py::kEnumerateLong), t.integer(0)));
     Typed number;
     number.kind = Kind::Iterator;
     number.object = joint.object;
-    number.ids = {field(joint, py::kIteratorIndex)};
+    number.ids = {field(py::kIteratorIndex)};
     joint.holds = "e";
     joint.items = {std::move(number), std::move(*counted)};
     count_items(joint, node);
@@ -113,7 +122,7 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     item->kind = SourceKind::Item;
     item->base = inside();
     item->index = static_cast<int>(k);
-    std::optional<Typed> part = iterator_at_entry(t, PyTuple_GET_ITEM(from, k), item);
+    std::optional<Typed> part = iterator_at_entry(t, PyTuple_GET_ITEM(from, k), item, is_own);
     if (!part) return std::nullopt;
     joint.items.push_back(std::move(*part));
   }
@@ -165,8 +174,10 @@ void enter(LoopTranslator& t, LoopState& state) {
     }
     const SourceRef source = slot_source(SourceKind::Stack, k, "");
     // Others belong to loops around the nest, which may go over the same object: they stay where they are.
-    if (view.instrs()[t.head].op == Opcode::ForIter && k == t.request.frame.depth - py::kIteratorSlots) {
-      if (std::optional<Typed> iterator = iterator_at_entry(t, o, source)) {
+    const bool of_comprehension = view.calls_comprehension(t.head);
+    const int slots = of_comprehension ? 1 : py::kIteratorSlots;
+    if ((of_comprehension || view.instrs()[t.head].op == Opcode::ForIter) && k == t.request.frame.depth - slots) {
+      if (std::optional<Typed> iterator = iterator_at_entry(t, o, source, of_comprehension)) {
         iterator->slot = slot;
         f.stack.push_back(std::move(*iterator));
         continue;

@@ -11,6 +11,10 @@
 
 namespace framejit::capture {
 
+inline constexpr std::size_t kMostInlined = 12;  // frames
+
+inline constexpr const char* kMadeFunction = "a function that is made in the loop";
+
 /// Whoever else holds it would not see it advance.
 inline constexpr const char* kHeldIterator = "an iterator that a variable holds";
 
@@ -38,6 +42,9 @@ Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id index);
 cfg::Id truth(LoopTranslator& t, const Typed& v);
 
 // loop_attributes.cpp
+/// The contents of a cell: of an existing one, or of one that an inlined function has.
+Typed load_cell(LoopTranslator& t, const Typed& cell);
+void store_cell(LoopTranslator& t, Typed& cell, const Typed& value);
 std::optional<Typed> stored_attribute(LoopTranslator& t, const Typed& v, PyObject* name);
 void store_attribute(LoopTranslator& t, const Typed& v, PyObject* name, const Typed& value);
 
@@ -153,6 +160,20 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name);
 /// Methods of instances, `list.append`, `list.pop`, `random` of a generator, and the conjugate of a complex number, as
 /// the interpreter has them in front of the call: the method and what it is of. False: it is none of these.
 bool load_method(LoopTranslator& t, const Typed& v, PyObject* name);
+
+/// The least or the largest of numbers of one type.
+Typed extremum(LoopTranslator& t, bool most, const std::vector<Typed>& numbers);
+
+// loop_comprehensions.cpp
+/// MAKE_FUNCTION of a comprehension, and SET_FUNCTION_ATTRIBUTE, which gives it its closure from 3.13 on.
+void make_function(LoopTranslator& t, const Instr& i);
+/// Enters the code of a list comprehension, or pushes a generator. False: the function is no comprehension.
+bool call_comprehension(LoopTranslator& t, Typed function, const Typed& iterable);
+/// Enters the code of a generator expression that is the argument of `callable`.
+void consume(LoopTranslator& t, PyObject* callable, const Typed& generator);
+void yield_value(LoopTranslator& t);
+/// What the consumer gives at the end of the values.
+Typed consumed(LoopTranslator& t, Consumer consumer);
 
 // loop_iterators.cpp
 /// Lets the iterator of an enumerate or zip object count how many items are left, if all its parts do or have no end.

@@ -21,7 +21,7 @@ constexpr int64_t kFewRounds = 8, kFewOfWhole = 128;
 
 bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
   for (uint32_t i = head + 1; i < last; ++i)
-    if (view.is_loop_head(i)) return true;
+    if (view.begins_nest(i)) return true;
   return false;
 }
 
@@ -110,7 +110,9 @@ Typed LoopTranslator::imagined(Value* v, int level) {
     }
     case ValueKind::Iterator:
       if (v->as_iterator().over == Over::Sequence && !v->items.empty() && py::kIteratorSlots == 1) {
-        const Typed over = imagined(v->items[0], level + 1);
+        Typed over = imagined(v->items[0], level + 1);
+        if (over.kind == Kind::Object)
+          if (const std::optional<Typed> list = list_of(*this, known(*this, over))) over = *list;
         if (over.kind != Kind::View && over.kind != Kind::List) break;
         made.kind = Kind::Iterator;
         for (int k = 0; k < (over.kind == Kind::List ? 1 : 2); ++k) made.ids.push_back(unknown(cfg::Type::I64));
@@ -120,6 +122,22 @@ Typed LoopTranslator::imagined(Value* v, int level) {
       if (v->as_iterator().over != Over::Range) break;
       made.kind = Kind::RangeIterator;
       for (int k = 0; k < 3; ++k) made.ids.push_back(unknown(cfg::Type::I64));
+      return made;
+    case ValueKind::Function:
+      if (!v->source && v->object && PyCode_Check(v->object.get())) {
+        made.kind = Kind::Function;
+        made.value = session.values().constant(v->object.get());
+        if (Value* const closure = v->items[kClosurePart]) made.items = imagined(closure, level + 1).items;
+        return made;
+      }
+      break;
+    case ValueKind::Cell:
+      if (!v->source) {
+        made.kind = Kind::Cell;
+        made.items.push_back(v->items.empty() ? Typed{} : imagined(v->items[0], level + 1));
+        return made;
+      }
+      made.value = lazy(executor, v->object.get(), v->source);
       return made;
     case ValueKind::List:
       if (!v->source) {
@@ -172,6 +190,8 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     for (const Instr& i : view.instrs())
       if (may_end_round(i.op) && i.arg >= 0 && &i - view.instrs().data() >= i.arg)
         heads[static_cast<std::size_t>(i.arg)] = kUnasked;
+    for (uint32_t i = 0; i < heads.size(); ++i)
+      if (view.calls_comprehension(i)) heads[i] = kUnasked;
   }
   int8_t& answer = heads[frame.pc];
   if (answer == kNoHead) return false;
@@ -179,8 +199,10 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     answer = kNo;
     const uint32_t last = view.last_of_nest(frame.pc);
     int64_t rounds = -1;
-    if (view.instrs()[frame.pc].op == Opcode::ForIter && !frame.stack.empty()) {
-      const Value* iterator = resolved(frame.stack[frame.stack.size() - py::kIteratorSlots]);
+    const bool of_comprehension = view.calls_comprehension(frame.pc);
+    if ((of_comprehension || view.instrs()[frame.pc].op == Opcode::ForIter) && !frame.stack.empty()) {
+      const Value* iterator =
+          resolved(of_comprehension ? frame.stack.back() : frame.stack[frame.stack.size() - py::kIteratorSlots]);
       rounds = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range
                    ? rounds_left(iterator)
                    : -1;

@@ -29,8 +29,10 @@ using Kind = Typed::Kind;
 }  // namespace
 
 int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live) {
-  if (view.instrs()[head].op != Opcode::ForIter || live.depth < py::kIteratorSlots) return -1;
-  PyObject* iterator = live.stack[live.depth - py::kIteratorSlots];
+  const bool of_comprehension = view.calls_comprehension(head);
+  const int slots = of_comprehension ? 1 : py::kIteratorSlots;
+  if ((!of_comprehension && view.instrs()[head].op != Opcode::ForIter) || live.depth < slots) return -1;
+  PyObject* iterator = live.stack[live.depth - slots];
   if (!iterator) return -1;
   const auto field = [iterator](int offset) {
     int64_t value;
@@ -125,6 +127,11 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
     case Kind::Tuple:
     case Kind::Slice:
     case Kind::Display:
+    case Kind::Generator:
+    case Kind::Function:
+    case Kind::Cell:
+      number(static_cast<int64_t>(reinterpret_cast<uintptr_t>(v.value)));
+      number(v.slot);
       number(static_cast<int64_t>(v.ids.size()));
       number(static_cast<int64_t>(v.items.size()));
       for (const Typed& i : v.items) append_key(key, i, origins);
@@ -141,6 +148,7 @@ std::string key_of(const LoopState& state) {
     for (const Typed& v : f.locals) append_key(key, v, origins);
     key += "|";
     for (const Typed& v : f.stack) append_key(key, v, origins);
+    key += static_cast<char>('a' + static_cast<int>(f.consumer));
     key += ";";
   }
   for (const auto& [of, attribute] : state.attributes) {
@@ -179,14 +187,20 @@ const std::vector<std::pair<uint32_t, uint32_t>>& LoopTranslator::loops() {
   const CodeView& view = *request.view;
   if (loops_.empty())
     for (uint32_t i = head; i <= last; ++i)
-      if (view.is_loop_head(i)) loops_.emplace_back(i, view.last_of_nest(i));
+      if (view.begins_nest(i)) loops_.emplace_back(i, view.last_of_nest(i));
   return loops_;
 }
 
-/// How many loops of the outermost frame an instruction is in.
-uint32_t LoopTranslator::level_of(uint32_t pc) {
-  return static_cast<uint32_t>(std::count_if(loops().begin(), loops().end(),
-                                             [&](const auto& loop) { return loop.first <= pc && pc <= loop.second; }));
+/// How many loops of the outermost frame, and of inlined functions, a state is in.
+uint32_t LoopTranslator::level_of(const LoopState& at) {
+  const uint32_t pc = at.frames.front().pc;
+  auto level = static_cast<uint32_t>(std::count_if(
+      loops().begin(), loops().end(), [&](const auto& loop) { return loop.first <= pc && pc <= loop.second; }));
+  for (std::size_t k = 1; k < at.frames.size(); ++k) {
+    const LoopFrame& f = at.frames[k];
+    for (uint32_t i = 0; i <= f.pc; ++i) level += f.view->is_loop_head(i) && f.pc <= f.view->last_of_nest(i);
+  }
+  return level;
 }
 
 bool LoopTranslator::has_tags(uint32_t pc) {
@@ -238,11 +252,11 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
   });
   if (!first) return edge;
   if (to.frames.size() == 1 && has_tags(f.pc)) compare_versions(f.pc, f.locals);
-  new_block(level_of(to.frames.front().pc));
+  new_block(level_of(to));
   if (to.frames.size() == 1) begins_at.back() = f.pc;
   if (to.frames.size() == 1 && ++versions_[{f.pc, rounds_of_tuples(f)}] > kMostVersions)
     give_up("its variables have too many combinations of types");
-  cfg.blocks.back().begins_round = request.view->is_loop_head(to.frames.front().pc);
+  cfg.blocks.back().begins_round = to.frames.back().view->is_loop_head(to.frames.back().pc);
   std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
     if (alone && !part.is_fixed) {
@@ -446,6 +460,7 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::Copy: {
       Typed& v = f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)];
       v.is_fixed = false;
+      if (v.is_passing()) throw NotCompiled{kMadeFunction};
       if (v.kind == Kind::Vector) {
         v = known(*this, v);
         name(v);
@@ -462,6 +477,11 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::LoadFastCheck: {
       const Typed& v = f.locals[static_cast<std::size_t>(i.arg)];
       if (v.kind == Kind::Unbound || v.kind == Kind::Dead) throw NotCompiled{"a variable that is not bound"};
+      if (v.is_iterator()) {  // of a comprehension, which does not read it again
+        Typed iterator = std::exchange(f.locals[static_cast<std::size_t>(i.arg)], Typed{});
+        push(std::move(iterator));
+        return next();
+      }
       if (v.kind == Kind::Object && v.slot >= 0 && v.value->kind == ValueKind::Lazy)
         guard(executor, GuardKind::Bound, v.value->source);
       push(v);
@@ -474,6 +494,7 @@ void LoopTranslator::step(const Instr& i) {
       Typed v = pop();
       if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
       if (v.is_iterator()) throw NotCompiled{kHeldIterator};
+      if (v.is_passing()) throw NotCompiled{kMadeFunction};
       if (v.kind == Kind::Display) v = made_list(*this, v);
       if (v.kind == Kind::Vector && !is_in_place(v)) {
         v = known(*this, std::move(v));
@@ -493,18 +514,39 @@ void LoopTranslator::step(const Instr& i) {
       return;
     }
     case Opcode::LoadDeref: {
-      const Typed& cell = f.locals[static_cast<std::size_t>(i.arg)];
-      if (cell.kind != Kind::Object || !cell.value->source || !PyCell_Check(cell.value->object.get()))
-        throw NotCompiled{"a variable of a function around it", imagined_graph != nullptr};
-      Value* made = cell_of(executor, cell.value->object.get(), cell.value->source);
-      if (made->items.empty()) throw NotCompiled{"a variable that is not bound"};
-      Typed v;
-      v.kind = Kind::Object;
-      v.value = made->items[0];
-      guard(executor, GuardKind::Bound, v.value->source);
-      push(std::move(v));
+      push(load_cell(*this, f.locals[static_cast<std::size_t>(i.arg)]));
       return next();
     }
+    case Opcode::StoreDeref: {
+      const Typed v = pop_known();
+      store_cell(*this, frame().locals[static_cast<std::size_t>(i.arg)], v);
+      return next();
+    }
+    case Opcode::MakeCell: {
+      Typed cell;
+      cell.kind = Kind::Cell;
+      cell.items = {f.locals[static_cast<std::size_t>(i.arg)]};
+      f.locals[static_cast<std::size_t>(i.arg)] = std::move(cell);
+      return next();
+    }
+    case Opcode::LoadClosure: {
+      const Typed& v = f.locals[static_cast<std::size_t>(i.arg)];
+      Typed cell = v;
+      if (v.kind == Kind::Cell) cell.items.clear();
+      if (v.kind == Kind::Cell) cell.slot = i.arg;
+      push(std::move(cell));
+      return next();
+    }
+    case Opcode::MakeFunction:
+    case Opcode::SetFunctionAttribute: make_function(*this, i); return next();
+    case Opcode::ReturnGenerator: {
+      Typed none;
+      none.kind = Kind::Object;
+      none.value = executor.none();
+      push(std::move(none));
+      return next();
+    }
+    case Opcode::YieldValue: return yield_value(*this);
     case Opcode::LoadGlobal: {
       Captured<Value*> v = load_global(executor, f.globals, f.builtins, f.view->name(i.arg));
       if (!v) throw NotCompiled{"a global that is not there"};
@@ -602,6 +644,16 @@ void LoopTranslator::step(const Instr& i) {
       push(display.items.empty() ? made_list(*this, display) : std::move(display));
       return next();
     }
+    case Opcode::ListAppend: {
+      const Typed item = pop_known();
+      const std::optional<Typed> list = list_of(*this, f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]);
+      if (!list) throw NotCompiled{"an item of what is no list"};
+      append(*this, *list, item);
+      next();
+      // In a comprehension that is inlined nothing else sees the list before it is complete.
+      if (state.frames.size() == 1) take_checkpoint(true);
+      return;
+    }
     case Opcode::BuildTuple: {
       Typed tuple;
       tuple.kind = Kind::Tuple;
@@ -609,6 +661,7 @@ void LoopTranslator::step(const Instr& i) {
       for (std::size_t k = tuple.items.size(); k-- > 0;) tuple.items[k] = pop();
       for (Typed& item : tuple.items) {
         if (item.is_iterator()) throw NotCompiled{kHeldIterator};
+        if (item.is_passing() && item.kind != Kind::Cell) throw NotCompiled{kMadeFunction};
         if (item.kind == Kind::Display) item = made_list(*this, item);
         if (item.kind == Kind::Vector) item = known(*this, std::move(item));
       }
@@ -688,6 +741,13 @@ bool LoopTranslator::translate_all(LoopState start) {
 /// saves.
 bool LoopTranslator::goes_round() const {
   const CodeView& view = *request.view;
+  if (view.calls_comprehension(head)) {
+    const cfg::Shape shape = cfg::shape_of(cfg);
+    return shape.has_loop && std::any_of(shape.order.begin(), shape.order.end(), [&](uint32_t b) {
+             const cfg::Block& end = cfg.blocks[b];
+             return end.end == cfg::Block::End::Leave && !program->exits[end.exit].early;
+           });
+  }
   std::map<uint32_t, std::vector<uint32_t>> heads;  // the blocks that begin at the loop of a loop
   for (uint32_t b : cfg::shape_of(cfg).order)
     if (b < begins_at.size() && begins_at[b] != cfg::kNone && in_nest(begins_at[b]) && view.is_loop_head(begins_at[b]))

@@ -78,6 +78,8 @@ class LoopTranslator : public LoopBuilder {
   /// To the block for a state, which is made if there is none yet.
   cfg::Edge edge_to(LoopState to);
   uint32_t new_block(uint32_t level);
+  /// Ends the block: control goes on in one of two states.
+  void part(cfg::Id condition, LoopState yes, LoopState no);
 
   Varied varied;
   Session session;
@@ -141,10 +143,8 @@ class LoopTranslator : public LoopBuilder {
   const Typed* undecided(const Instr& i);
   /// The instruction is translated once for each type of a number.
   void decide(const Typed& either);
-  uint32_t level_of(uint32_t pc);
+  uint32_t level_of(const LoopState& at);
   void jump(uint32_t target);
-  /// Ends the block: control goes on in one of two states.
-  void part(cfg::Id condition, LoopState yes, LoopState no);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
   void step(const Instr& i);
 

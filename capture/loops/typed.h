@@ -34,14 +34,18 @@ struct Typed {
     Iterator,
     Joint,
     Dead,
-    Either
+    Either,
+    Function,
+    Generator,
+    Cell
   };
   static constexpr int kImagined = 1 << 20;         // `slot` of an array that is known by its type only
   static constexpr int kTemporary = kImagined + 1;  // and of one that the loop has made
   Kind kind = Kind::Unbound;
-  Value* value = nullptr;  // Object: what it is
+  Value* value = nullptr;  // Object: what it is. Function: an existing one, or the code of one that the loop makes
   int slot = -1;           // Object: the local that holds it since the entry. RangeIterator: place on the
-                           // stack of the entry, of one that was there
+                           // stack of the entry, of one that was there. Cell: the local of the frame that has it, or
+                           // -1 for the variable itself
   graph::DType dtype{};    // Scalar, View. Either: float64 or int64; it is such a scalar of NumPy, or Python's number
   int64_t origin = 0;      // of what has an identity: equal for what is one object; 0: not known yet
   int64_t twin = 0;        // Dead: the origin of what may be the same object; if it is, the fourth of `ids` is 1
@@ -56,7 +60,8 @@ struct Typed {
   std::vector<cfg::Id> ids;   // its values: see LoopObject. Tuple: its address, if a list holds it. Dead, Either: those
                               // of LoopObject::Kind::Tagged
   std::vector<Typed> items;   // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
-                              // it goes over; none: it counts. Joint: iterators. Vector: operands
+                              // it goes over; none: it counts. Joint: iterators. Vector: operands. Function: the cells
+                              // of its closure. Generator: its function, and what it goes over. Cell: what it holds
   int object = -1;            // iterators that were there at the entry: place in LoopProgram::fetched
   std::string holds;          // List: what its items are: f, i, b, or l and what the items of these are; "": not known
 
@@ -73,6 +78,8 @@ struct Typed {
   bool is_array() const;
   /// Over a tuple: each round has versions of its own, so the place needs no value.
   bool goes_over_tuple() const { return kind == Kind::Iterator && !items.empty() && items[0].kind == Kind::Tuple; }
+  /// Only the stack holds it, and only until the instruction that it is for.
+  bool is_passing() const { return kind == Kind::Function || kind == Kind::Generator || kind == Kind::Cell; }
   bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
   /// Of an iterator: how many items are left; none: it is not known, or there is no end.
   cfg::Id left() const {

@@ -186,6 +186,7 @@ std::size_t taken_by(const Instr& i) {
     case Opcode::LoadAttr:
     case Opcode::LoadMethod:
     case Opcode::GetIter:
+    case Opcode::ListAppend:
     case Opcode::UnpackSequence: return 1;
     case Opcode::BinarySubscr:
     case Opcode::BinaryOp:

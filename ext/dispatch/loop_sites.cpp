@@ -59,7 +59,7 @@ bool is_hot(const CodeView& view, uint32_t head, const capture::FrameView& frame
   // How long a `while` or an inner loop goes on cannot be told; a function that is marked by itself is worth it.
   const uint32_t last = view.last_of_nest(head);
   bool unknown = rounds < 0;
-  for (uint32_t i = head + 1; i < last && !unknown; ++i) unknown = rounds > 0 && view.is_loop_head(i);
+  for (uint32_t i = head + 1; i < last && !unknown; ++i) unknown = rounds > 0 && view.begins_nest(i);
   return rounds >= kHot || (unknown && is_marked);
 }
 

@@ -130,7 +130,7 @@ capture::CaptureOutcome capture_at(CodeState& state, CompileSite& place, capture
   const uint32_t instr = request.entry;
   capture::CaptureOutcome outcome;
   if (!whole && state.compiles_loops() && is_hot_loop(state, place, instr, request.frame) &&
-      !state.loops.bytecode_loops().count(instr) && state.view()->is_loop_head(instr)) {
+      !state.loops.bytecode_loops().count(instr) && state.view()->begins_nest(instr)) {
     request.wraps_indices = state.loops.wraps_indices(instr);
     if (auto loop = capture::capture_loop(request)) {
       // The loop is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
@@ -323,12 +323,14 @@ constexpr int64_t kRoundsToWait = 16, kRoundsByRun = 2;
 
 bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, const FrameView& frame) {
   if (!state.compiles_loops()) return false;
+  if (state.view()->calls_comprehension(site) && !state.loops.bytecode_loops().count(site))
+    return !is_hot_loop(state, place, site, frame);
   for (const uint32_t head : state.loops.element_loops()) {
     if (head > site) break;
     const CompileSite* const at_head = state.entries.sites.at(head);
     if (state.loops.bytecode_loops().count(head) || !at_head) continue;
     if (head == site) return !is_hot_loop(state, place, site, frame);
-    if (state.view()->is_loop_head(site)) continue;  // an inner loop
+    if (state.view()->begins_nest(site)) continue;  // an inner loop
     // Behind a region the bytecode does a round before it comes to a loop that is compiled.
     int64_t hits = 0;
     for (const auto& entry : at_head->entries) hits += entry->policy().hits();

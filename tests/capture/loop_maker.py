@@ -85,6 +85,7 @@ class LoopMaker:
         self.indices: list[str] = []
         self.is_complex = is_complex(seed)
         self.has_boxes = seed % 4 == 1
+        self.has_comprehensions = seed % 3 == 2
 
     def pick(self, *options: str) -> str:
         return self.random.choice(options)
@@ -206,6 +207,8 @@ class LoopMaker:
             return self.emit(indent, f"{self.pick('o.p', 'r.p', 'o.q', 'r.q')} {self.pick('=', '+=', '*=')} {self.expression(1)}")
         if self.random.random() < 0.08:
             return self.emit(indent, self.statement_of_lists())
+        if self.has_comprehensions and self.random.random() < 0.12:
+            return self.emit(indent, self.statement_of_comprehension())
         roll = self.random.random()
         if roll < 0.28:
             name = self.pick("s", "t", "s", "u", "x")
@@ -253,6 +256,33 @@ class LoopMaker:
             f"log.append(({self.atom()}, {self.atom()}))", "log.append(p)", "p = (s, k)", "d.append(p) if len(d) < 40 else None", "q = [p, k]", "c, d = d, c", "d = c",
             f"t = {name}.pop() if {name} else s", f"t = {name}[{self.index()}]", f"{name}[{self.index()}] = {self.atom()}",
             f"t = len({name})", f"t = {self.pick('sum', 'max', 'min')}({self.pick(name, name, 'l', 'l[1:]')})", f"{name} = sorted({self.pick('l', name)})", "s, t = (s, t) if d else (t, s)", f"for e in {name}: s = e", f"l[{self.index()}] = {self.pick('7', 'k', '300', '-5', 'True')}",
+        )  # fmt: skip
+
+    def comprehension(self, depth: int = 1) -> str:
+        """What stands in the brackets of a list comprehension, or of a generator expression."""
+        names, name = list(self.names), self.pick("e", "f", "e", "s")
+        over = self.pick("range(n)", "range(k, 4)", f"range({self.atom()})", "l", "a", "m[0]", "b[1:]", "c", "(1, k, 0.5)", "held")
+        self.names += [name] * 3
+        both = f"{name}, g"
+        target, over = self.pick((name, over), (name, over), (name, over), (both, f"zip({over}, l)"), (both, f"enumerate({over})"))
+        item = self.expression(1)
+        if depth and self.random.random() < 0.25:
+            item = self.pick(f"[{self.comprehension(0)}]", f"sum({self.comprehension(0)})", f"len([{self.comprehension(0)}])", f"({item}, {self.atom()})")
+        elif self.random.random() < 0.1:
+            item = f"(u := {item})"
+        made = f"{item} for {target} in {over}"
+        if depth and self.random.random() < 0.2:
+            made += f" for v in {self.pick('range(3)', f'range({name})', 'l')}"
+        if self.random.random() < 0.35:
+            made += f" if {self.condition()}"
+        self.names = names
+        return made
+
+    def statement_of_comprehension(self) -> str:
+        made = self.comprehension()
+        return self.pick(
+            f"c = [{made}]", f"d = [{made}]", f"t = sum({made})", f"s = sum({made})", f"t = {self.pick('any', 'all')}({made})", f"x = {self.pick('min', 'max')}({made})",
+            f"t = len(list({made}))", f"s = sum([{made}])", f"log.append([{made}][-2:])", f"if {self.pick('any', 'all')}({made}): t = 2", f"log.append(sum({made}))",
         )  # fmt: skip
 
     def round(self, indent: int, depth: int) -> None:
@@ -334,6 +364,8 @@ class LoopMaker:
         self.emit(1, f"h.v, h.a, h.l = {self.pick('x', 't', '0.5', '3')}, a, l")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
+            if self.has_comprehensions and self.random.random() < 0.5:
+                self.emit(1, self.statement_of_comprehension())
         self.emit(1, "return s, t, log, p, p is q, q is row, row, held, h.v, c, d, c is d")
         return HEADER + "\n".join(self.lines) + "\n"
 
