@@ -99,6 +99,9 @@ std::string Guard::str() const {
     case GuardKind::Array: return array_text(x, array);
     case GuardKind::IntSymbol: return "type(" + x + ") is int";
     case GuardKind::Length: return "len(" + x + ") == " + std::to_string(number);
+    case GuardKind::Width:
+      return x + (number == 0 ? " is a str of ASCII characters"
+                              : " is a str of characters of " + std::to_string(8 * number) + " bits");
     case GuardKind::Member: return short_repr(key.get()) + (number ? " in " : " not in ") + x;
     case GuardKind::Elements:
       return object ? "list(" + x + ") == list(" + short_repr(object.get()) + ")"

@@ -62,6 +62,8 @@ struct ArraySpec {
   X(Registrations, 2, false)                                                                                           \
   /* how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset */                    \
   X(Length, 2, true)                                                                                                   \
+  /* exact str, in one piece, of characters of `number` bytes each; 0: all are ASCII */                                \
+  X(Width, 2, true)                                                                                                    \
   /* the MRO of the class that source is: the `parts` of source */                                                     \
   X(Mro, 2, true)                                                                                                      \
   /* looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing; number is  \

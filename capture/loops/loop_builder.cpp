@@ -201,6 +201,7 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
   switch (v.kind) {
     case Kind::Unbound:
     case Kind::Null: o.kind = Made::Null; break;
+    case Kind::String:
     case Kind::Object:
       if (v.value->source) {
         o.kind = Made::Fetch;
@@ -215,6 +216,7 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
     case Kind::Bool: o.kind = Made::Bool; break;
     case Kind::Float: o.kind = Made::Float; break;
     case Kind::Scalar: o.kind = Made::Scalar; break;
+    case Kind::Character: o.kind = Made::Character; break;
     case Kind::Complex: o.kind = Made::Complex; break;
     case Kind::ComplexScalar: o.kind = Made::ComplexScalar; break;
     case Kind::View:

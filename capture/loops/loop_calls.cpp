@@ -159,6 +159,13 @@ void do_call(LoopTranslator& t, const Instr& i) {
     t.frame().pc = t.frame().view->behind(t.frame().pc);
     return;
   }
+  if (first.kind == Kind::Object && second.kind == Kind::Character && args.empty()) {
+    no_keywords();
+    t.push(call_character_method(
+        t, reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name, second));
+    t.frame().pc = t.frame().view->behind(t.frame().pc);
+    return;
+  }
   if (first.kind == Kind::Object && second.kind == Kind::View) {
     const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;
     t.push(call_vector_method(t, name, second, args));
@@ -204,7 +211,10 @@ void do_call(LoopTranslator& t, const Instr& i) {
   no_keywords();
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
   if (args.size() == 1 && args[0].kind == Kind::Generator) return consume(t, f->object.get(), args[0]);
-  for (Typed& a : args) a = known(t, std::move(a));
+  for (Typed& a : args) {
+    const std::optional<Typed> string = string_of(t, a);
+    a = string ? *string : known(t, std::move(a));
+  }
   if (is_extremum_of_kinds(f->object.get(), args)) return choose(t, f->object.get(), args);
   t.push(call_builtin(t, f->object.get(), args));
 }
@@ -295,11 +305,12 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     count_items(joint, choose);
     return joint;
   }
+  if (count == 1)
+    if (std::optional<Typed> made = call_on_character(t, callable, args[0])) return *made;
   if (is(&PyList_Type) && count == 1)
     if (std::optional<Typed> made = list_from(t, args[0])) return *made;
   if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(t, args);
-  if (is(&PyFloat_Type) && count == 1 && args[0].kind == Kind::Object && args[0].value->is_constant() &&
-      PyUnicode_CheckExact(args[0].value->object.get())) {  // float("inf")
+  if (is(&PyFloat_Type) && count == 1 && args[0].kind == Kind::String && args[0].value->is_constant()) {  // "inf"
     const Ref<> made = Ref<>::steal(PyFloat_FromString(args[0].value->object.get()));
     if (!made) PyErr_Clear();
     else return of_float(t.number(PyFloat_AS_DOUBLE(made.get())));
@@ -335,6 +346,8 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   if (named("len") && count == 1) {
     if (args[0].kind == Kind::Tuple) return of_int(t.integer(static_cast<int64_t>(args[0].items.size())), true);
     if (const std::optional<Typed> list = list_of(t, args[0])) return of_int(t.load(list->ids[0], py::kListSize), true);
+    if (args[0].kind == Kind::String) return of_int(args[0].ids[1], true);
+    if (args[0].kind == Kind::Character) return of_int(t.integer(1), true);
     if (const Typed* array = array_of(t, args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);
   }
   if (named("abs") && count == 1 && args[0].is_complex()) return complex_length(t, args[0]);
@@ -681,6 +694,15 @@ bool load_method(LoopTranslator& t, const Typed& v, PyObject* name) {
       t.push(of);
       return true;
     }
+  if (of.kind == Kind::Character && is_character_method(name)) {
+    t.pop();
+    Typed method;
+    method.kind = Kind::Object;
+    method.value = t.session.values().constant(type_attr(&PyUnicode_Type, name));
+    t.push(std::move(method));
+    t.push(of);
+    return true;
+  }
   if (is_generator(of) && PyUnicode_CompareWithASCIIString(name, "random") == 0) {
     t.pop();
     Typed method;

@@ -59,11 +59,14 @@ void enter_comprehension(LoopTranslator& t, const Typed& function, Typed iterabl
   LoopFrame callee{view, t.frame().globals, t.frame().builtins, 0, {std::move(iterable)}, {}, consumer};
   callee.locals.resize(static_cast<std::size_t>(view->local_count()));
   if (!is_made) guard_code(t, function.value);
+  if (is_made && function.items.size() != static_cast<std::size_t>(code->co_nfreevars))
+    throw NotCompiled{kMadeFunction};
   for (int k = 0; k < code->co_nfreevars; ++k) {
     Typed& cell = callee.locals[callee.locals.size() - static_cast<std::size_t>(code->co_nfreevars - k)];
     if (is_made) {
       const Typed& closure = function.items[static_cast<std::size_t>(k)];
-      cell = closure.slot >= 0 ? t.frame().locals[static_cast<std::size_t>(closure.slot)] : closure;
+      cell = closure.kind == Kind::Cell && closure.slot >= 0 ? t.frame().locals[static_cast<std::size_t>(closure.slot)]
+                                                             : closure;
       continue;
     }
     auto* const object = reinterpret_cast<PyFunctionObject*>(function.value->object.get());

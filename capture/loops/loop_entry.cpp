@@ -84,7 +84,8 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     Typed object;
     object.kind = Kind::Object;
     object.value = lazy(t.executor, sequence, inside());
-    Typed over = known(t, object);
+    const std::optional<Typed> string = string_of(t, object);
+    Typed over = string ? *string : known(t, object);
     if (const Typed* array = array_of(t, over)) over = *array;
     else if (const std::optional<Typed> list = list_of(t, over)) over = *list;
     if (over.kind == Kind::Object) return std::nullopt;

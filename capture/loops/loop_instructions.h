@@ -100,6 +100,22 @@ std::optional<Typed> list_from(LoopTranslator& t, const Typed& v);
 /// Makes a call with an effect. Gives what the function gives, which is not 0.
 cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone);
 
+// loop_text.cpp
+/// An existing exact str by its characters; nothing for anything else.
+std::optional<Typed> string_of(LoopTranslator& t, const Typed& v);
+cfg::Id address_of_string(LoopTranslator& t, const Typed& string);
+/// The character at an index that is known to be within the str.
+Typed character_at(LoopTranslator& t, const Typed& string, cfg::Id index);
+/// Characters with each other or with a constant; nothing if there is no character among the operands.
+std::optional<Typed> compare_characters(LoopTranslator& t, int op, const Typed& a, const Typed& b);
+/// Is the character in the str?
+cfg::Id contains_character(LoopTranslator& t, const Typed& string, const Typed& character);
+/// `ord`, `chr` and `int` of a character; nothing for anything else.
+std::optional<Typed> call_on_character(LoopTranslator& t, PyObject* callable, const Typed& v);
+/// Has a character such a method?
+bool is_character_method(PyObject* name);
+Typed call_character_method(LoopTranslator& t, const std::string& name, const Typed& character);
+
 // loop_draws.cpp
 /// Is it an existing np.random.Generator?
 bool is_generator(const Typed& v);

@@ -135,11 +135,12 @@ void for_item(LoopTranslator& t, const Instr& i) {
 Typed iterator_over(LoopTranslator& t, const Typed& v) {
   if (v.kind == Kind::Joint || v.kind == Kind::RangeIterator || v.kind == Kind::Iterator) return v;
   std::optional<Typed> over = list_of(t, v);
+  if (const std::optional<Typed> string = string_of(t, v)) over = string;
   if (!over)
     if (const Typed* array = array_of(t, v); array && array->ids.size() > 1) over = *array;
   Typed iterator;
   if (over) {
-    if (over->kind == Kind::List && py::kIteratorSlots > 1) throw NotCompiled{"a loop over a list"};
+    if (over->kind != Kind::View && py::kIteratorSlots > 1) throw NotCompiled{"a loop over a list or str"};
     iterator.kind = Kind::Iterator;
     iterator.natural = true;
     iterator.ids = {t.integer(0)};
@@ -181,7 +182,7 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
 }
 
 void get_iter(LoopTranslator& t) {
-  t.push(iterator_over(t, t.pop_known()));
+  t.push(iterator_over(t, t.pop_container()));
   if constexpr (py::kIteratorSlots > 1) {
     Typed null;
     null.kind = Kind::Null;

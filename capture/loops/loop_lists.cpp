@@ -22,7 +22,7 @@ namespace {
 int64_t replace(int64_t slot, PyObject* made) {
   auto** at = reinterpret_cast<PyObject**>(slot);
   if (!made) return PyErr_Clear(), 0;
-  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at) && !PyBool_Check(*at))
+  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at) && !PyBool_Check(*at) && !PyUnicode_CheckExact(*at))
     return Py_DECREF(made), 0;  // what goes may run code
   PyObject* before = std::exchange(*at, made);
   Py_DECREF(before);
@@ -43,6 +43,9 @@ int64_t store_int(int64_t slot, int64_t value) {
   if (PyLong_CheckExact(held) && Py_REFCNT(held) == 1 && py::set_int(held, value)) return 1;
   return replace(slot, PyLong_FromLongLong(value));
 }
+int64_t store_character(int64_t slot, int64_t value) {
+  return replace(slot, PyUnicode_FromOrdinal(static_cast<int>(value)));
+}
 int64_t store_bool(int64_t slot, int64_t value) { return replace(slot, PyBool_FromLong(value != 0)); }
 
 int64_t append_object(int64_t list, PyObject* made) {
@@ -60,7 +63,17 @@ int64_t append_bool(int64_t list, int64_t value) { return append_object(list, Py
 
 /// The parts of an object that is built of the numbers in `cells`: 4 bits of `code` for each. After a scalar of NumPy
 /// comes its dtype.
-enum Part : uint64_t { kEnd, kFloatPart, kIntPart, kBoolPart, kScalarPart, kObjectPart, kTuplePart, kListPart };
+enum Part : uint64_t {
+  kEnd,
+  kFloatPart,
+  kIntPart,
+  kBoolPart,
+  kScalarPart,
+  kCharacterPart,
+  kObjectPart,
+  kTuplePart,
+  kListPart
+};
 constexpr int kPartBits = 4, kMostParts = 64 / kPartBits;
 constexpr uint64_t kPartMask = (1 << kPartBits) - 1;
 static_assert(graph::kDTypeCount <= 1 << kPartBits);
@@ -75,6 +88,7 @@ Ref<> built(uint64_t& code, const int64_t*& cell) {
     case kIntPart: return Ref<>::steal(PyLong_FromLongLong(*cell++));
     case kBoolPart: return Ref<>::steal(PyBool_FromLong(*cell++ != 0));
     case kScalarPart: return Ref<>::steal(make_scalar(static_cast<DType>(next()), cell++));
+    case kCharacterPart: return Ref<>::steal(PyUnicode_FromOrdinal(static_cast<int>(*cell++)));
     case kObjectPart: return Ref<>::share(reinterpret_cast<PyObject*>(*cell++));
     default: break;
   }
@@ -144,6 +158,10 @@ int64_t part_of_list(int64_t list, int64_t first, int64_t count) {
   return new_list_of([&] { return PyList_GetSlice(reinterpret_cast<PyObject*>(list), first, first + count); });
 }
 
+int64_t list_of_string(int64_t string, int64_t) {
+  return new_list_of([&] { return PySequence_List(reinterpret_cast<PyObject*>(string)); });
+}
+
 int64_t repeat_list(int64_t list, int64_t count) {
   return new_list_of([&] { return PySequence_Repeat(reinterpret_cast<PyObject*>(list), count); });
 }
@@ -209,7 +227,8 @@ int64_t sorted_list(int64_t function, int64_t list) { return is_full() ? 0 : kee
 
 #define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 2, Type::I64}
 const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT_UPDATE(store_int),
-    kStoreBool FRAMEJIT_UPDATE(store_bool), kAppendFloat FRAMEJIT_UPDATE(append_float),
+    kStoreBool FRAMEJIT_UPDATE(store_bool), kStoreCharacter FRAMEJIT_UPDATE(store_character),
+    kListOfString FRAMEJIT_UPDATE(list_of_string), kAppendFloat FRAMEJIT_UPDATE(append_float),
     kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool),
     kAppendBuilt FRAMEJIT_UPDATE(append_built), kAppendList FRAMEJIT_UPDATE(append_list),
     kNewList FRAMEJIT_UPDATE(new_list), kNewTuple FRAMEJIT_UPDATE(new_tuple), kRepeatList FRAMEJIT_UPDATE(repeat_list),
@@ -346,6 +365,7 @@ void store_in_list(LoopTranslator& t, cfg::Id slot, const Typed& value) {
           },
           [&] { store_small_int(t, slot, held, number); });
     }
+    case Kind::Character: update(t, kStoreCharacter, slot, number); return;
     default: {
       const cfg::Id made = t.op(Op::Select, Type::I64, number, address(Py_True), address(Py_False));
       const cfg::Id other = t.op(Op::Select, Type::I64, number, address(Py_False), address(Py_True));
@@ -375,12 +395,13 @@ std::string held_as(const Typed& v) {
     case Kind::Float: return "f";
     case Kind::Int: return "i";
     case Kind::Bool: return "b";
+    case Kind::Character: return "u";
     case Kind::Scalar: return v.dtype == DType::F64 ? "d" : v.dtype == DType::I64 ? "q" : "";
     case Kind::List: return "l" + v.holds;
     case Kind::Tuple: {
       std::string out = "(";
       for (const Typed& item : v.items) {
-        const std::string part = item.is_number() ? held_as(item) : "";
+        const std::string part = item.is_number() || item.kind == Kind::Character ? held_as(item) : "";
         if (part.empty()) return "";
         out += part;
       }
@@ -403,6 +424,7 @@ class Parts {
       case Kind::Int: return add(kIntPart, v.ids[0]);
       case Kind::Bool: return add(kBoolPart, v.ids[0]);
       case Kind::Scalar: add(kScalarPart, v.ids[0]); return add(static_cast<uint64_t>(v.dtype), cfg::kNone);
+      case Kind::Character: return add(kCharacterPart, v.ids[0]);
       case Kind::List: return add(kObjectPart, v.ids[0]);
       case Kind::Object:
         if (const std::optional<Typed> list = list_of(t_, v)) return add(kObjectPart, list->ids[0]);
@@ -527,6 +549,7 @@ std::optional<Typed> list_from(LoopTranslator& t, const Typed& v) {
   if (const std::optional<Typed> list = list_of(t, v))
     return list_at(t, update(t, kPartOfList, list->ids[0], t.integer(0), t.load(list->ids[0], py::kListSize)),
                    list->holds);
+  if (v.kind == Kind::String) return list_at(t, update(t, kListOfString, address_of_string(t, v), t.integer(0)), "u");
   if (v.kind != Kind::Range) return std::nullopt;
   const Typed iterator = iterator_over(t, v);
   return list_at(t, update(t, kListOfRange, iterator.ids[0], iterator.ids[2], iterator.ids[1]), "i");

@@ -401,6 +401,7 @@ Typed unary(LoopTranslator& t, Opcode opcode, const Typed& v) {
 }
 
 Typed compare(LoopTranslator& t, int py_op, const Typed& a, const Typed& b) {
+  if (std::optional<Typed> made = compare_characters(t, py_op, a, b)) return *made;
   if (a.is_complex() || b.is_complex()) return complex_compare(t, py_op, a, b);
   if (!a.is_number() || !b.is_number())
     throw NotCompiled{"a comparison of what is no number", a.is_array() || b.is_array()};
@@ -444,6 +445,7 @@ Typed compare(LoopTranslator& t, int py_op, const Typed& a, const Typed& b) {
 
 /// Is the number among those of a tuple? Ints only: a NaN would be found by its identity.
 cfg::Id contains(LoopTranslator& t, const Typed& container, const Typed& item) {
+  if (container.kind == Kind::String && item.kind == Kind::Character) return contains_character(t, container, item);
   if (container.kind != Kind::Tuple || item.kind != Kind::Int) throw NotCompiled{"`in`", container.is_array()};
   cfg::Id found = t.integer(0);
   for (const Typed& part : container.items) {
@@ -537,6 +539,10 @@ Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
     if (key.kind == Kind::Slice) return part_of_list(t, *list, key);
     return item_of(t, *list, index(t, key, t.load(list->ids[0], py::kListSize)));
   }
+  if (container.kind == Kind::String) {
+    if (key.kind == Kind::Slice) throw NotCompiled{"a part of a str"};
+    return character_at(t, container, index(t, key, container.ids[1]));
+  }
   const Typed* found = array_of(t, container);
   if (!found) throw NotCompiled{"a subscript of what is no array"};
   const Typed array = *found;
@@ -570,7 +576,8 @@ void require_writeable(LoopTranslator& t, const Typed& view) {
 
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value) {
   if (const std::optional<Typed> list = list_of(t, container)) {
-    const bool fits = value.kind == Kind::Float || value.kind == Kind::Int || value.kind == Kind::Bool;
+    const bool fits = value.kind == Kind::Float || value.kind == Kind::Int || value.kind == Kind::Bool ||
+                      value.kind == Kind::Character;
     if (!fits || (!list->holds.empty() && list->holds != held_as(value)))
       throw NotCompiled{"an assignment of another type to an item of a list"};
     const cfg::Id at = index(t, key, t.load(list->ids[0], py::kListSize));

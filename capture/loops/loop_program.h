@@ -28,6 +28,7 @@ struct LoopObject {
     Bool,
     Float,
     Scalar,         // of NumPy, of `dtype`
+    Character,      // its code point
     Complex,        // real part, imaginary part
     ComplexScalar,  // of NumPy
     View,           // of array `index` of LoopProgram::fetched: address, then lengths, then strides
@@ -55,7 +56,7 @@ struct LoopObject {
 
 /// The run-time tag of a dead variable: the type of its value. For scalars of NumPy, the dtype is added to kScalar.
 struct LoopTag {
-  static constexpr int64_t kAsBefore = 0, kInt = 1, kBool = 2, kFloat = 3, kPointer = 4, kScalar = 5;
+  static constexpr int64_t kAsBefore = 0, kInt = 1, kBool = 2, kFloat = 3, kPointer = 4, kCharacter = 5, kScalar = 6;
 };
 
 struct LoopExit {

@@ -262,6 +262,7 @@ std::string held_name(PyObject* item, int depth) {
   if (PyFloat_CheckExact(item)) return "f";
   if (PyLong_CheckExact(item)) return "i";
   if (PyBool_Check(item)) return "b";
+  if (py::width_of(item) == 0 && PyUnicode_GET_LENGTH(item) == 1) return "u";
   if (Py_IS_TYPE(item, scalar_type("float64"))) return "d";
   if (Py_IS_TYPE(item, scalar_type("int64"))) return "q";
   if (PyList_CheckExact(item) && depth < kDeep) return "l" + held_by(item, depth + 1);
@@ -365,6 +366,18 @@ Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
       t.check(t.op(cfg::Op::Or, cfg::Type::I64, yes, no));
       return of_bool(yes);
     }
+    case 'u': {  // a str of one ASCII character
+      check_type(t, item, &PyUnicode_Type);
+      const auto [mask, bits] = py::state_of_ascii();
+      const cfg::Id state = t.load(item, py::kTextState, cfg::Mem::U32);
+      t.check(t.op(cfg::Op::Eq, cfg::Type::I64, t.op(cfg::Op::And, cfg::Type::I64, state, t.integer(mask)),
+                   t.integer(bits)));
+      t.check(t.op(cfg::Op::Eq, cfg::Type::I64, t.load(item, py::kTextLength), t.integer(1)));
+      Typed character;
+      character.kind = Kind::Character;
+      character.ids = {t.load(item, py::characters_at(0), cfg::Mem::U8)};
+      return character;
+    }
     case '(': {
       check_type(t, item, &PyTuple_Type);
       const std::size_t count = holds.size() - 2;
@@ -417,6 +430,7 @@ cfg::Id truth(LoopTranslator& t, const Typed& v) {
       if (const std::optional<Typed> list = list_of(t, v)) return truth(t, *list);
       throw NotCompiled{"the truth of an object"};
     case Kind::Tuple: return t.integer(!v.items.empty());
+    case Kind::Character: return t.integer(1);
     case Kind::List: return t.op(cfg::Op::Ne, cfg::Type::I64, t.load(v.ids[0], py::kListSize), t.integer(0));
     default: throw NotCompiled{"the truth of an object"};
   }

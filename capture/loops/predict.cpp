@@ -111,9 +111,10 @@ Typed LoopTranslator::imagined(Value* v, int level) {
     case ValueKind::Iterator:
       if (v->as_iterator().over == Over::Sequence && !v->items.empty() && py::kIteratorSlots == 1) {
         Typed over = imagined(v->items[0], level + 1);
+        if (const std::optional<Typed> string = string_of(*this, over)) over = *string;
         if (over.kind == Kind::Object)
           if (const std::optional<Typed> list = list_of(*this, known(*this, over))) over = *list;
-        if (over.kind != Kind::View && over.kind != Kind::List) break;
+        if (over.kind != Kind::View && over.kind != Kind::List && over.kind != Kind::String) break;
         made.kind = Kind::Iterator;
         for (int k = 0; k < (over.kind == Kind::List ? 1 : 2); ++k) made.ids.push_back(unknown(cfg::Type::I64));
         made.items.push_back(over);

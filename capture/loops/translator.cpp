@@ -105,6 +105,10 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       number(v.op);
       for (const Typed& i : v.items) append_key(key, i, origins);
       break;
+    case Kind::String:
+      number(static_cast<int64_t>(reinterpret_cast<uintptr_t>(v.value)));
+      number(v.array);
+      break;
     case Kind::Range: key += v.natural ? '+' : '-'; break;
     case Kind::RangeIterator:
       key += v.natural ? '+' : '-';
@@ -389,6 +393,11 @@ Typed LoopTranslator::pop_known() {
   return v.kind == Kind::Either ? v.as_scalar() : known(*this, std::move(v));
 }
 
+Typed LoopTranslator::pop_container() {
+  if (const std::optional<Typed> string = string_of(*this, frame().stack.back())) return pop(), *string;
+  return pop_known();
+}
+
 Typed LoopTranslator::pop_operand() {
   if (frame().stack.back().kind == Kind::Vector) return pop();
   return pop_known();
@@ -490,9 +499,17 @@ void LoopTranslator::step(const Instr& i) {
       });
       return next();
     }
+    case Opcode::LoadFastAndClear: {  // around a comprehension, from 3.12 on; its end stores what was there
+      Typed v = std::exchange(f.locals[static_cast<std::size_t>(i.arg)], Typed{});
+      if (v.kind == Kind::Dead) throw NotCompiled{"a variable that is not bound"};
+      if (v.kind == Kind::Unbound) v.kind = Kind::Null;
+      if (state.frames.size() == 1) stored[static_cast<std::size_t>(i.arg)] = true;
+      push(std::move(v));
+      return next();
+    }
     case Opcode::StoreFast: {
       Typed v = pop();
-      if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
+      if (v.kind == Kind::Null) v = Typed{};
       if (v.is_iterator()) throw NotCompiled{kHeldIterator};
       if (v.is_passing()) throw NotCompiled{kMadeFunction};
       if (v.kind == Kind::Display) v = made_list(*this, v);
@@ -577,7 +594,7 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::BinarySubscr: {
-      const Typed key = pop_known(), container = pop_known();
+      const Typed key = pop_known(), container = pop_container();
       push(get_item(*this, container, key));
       return next();
     }
@@ -626,7 +643,7 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::ContainsOp: {
-      const Typed container = pop_known(), item = pop_known();
+      const Typed container = pop_container(), item = pop_known();
       const cfg::Id found = contains(*this, container, item);
       push(of_bool(i.arg == 1 ? op(cfg::Op::Eq, cfg::Type::I64, found, integer(0)) : found));
       return next();

@@ -59,6 +59,8 @@ class LoopTranslator : public LoopBuilder {
   // For the functions of instructions (loop_instructions.h).
   Typed pop();
   Typed pop_known();
+  /// As pop_known, but of a str its characters.
+  Typed pop_container();
   /// As pop_known, but also a vector that is still to be computed.
   Typed pop_operand();
   /// A slice made of the last `parts` values.

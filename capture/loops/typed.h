@@ -37,28 +37,32 @@ struct Typed {
     Either,
     Function,
     Generator,
-    Cell
+    Cell,
+    String,
+    Character
   };
   static constexpr int kImagined = 1 << 20;         // `slot` of an array that is known by its type only
   static constexpr int kTemporary = kImagined + 1;  // and of one that the loop has made
   Kind kind = Kind::Unbound;
-  Value* value = nullptr;  // Object: what it is. Function: an existing one, or the code of one that the loop makes
-  int slot = -1;           // Object: the local that holds it since the entry. RangeIterator: place on the
-                           // stack of the entry, of one that was there. Cell: the local of the frame that has it, or
-                           // -1 for the variable itself
-  graph::DType dtype{};    // Scalar, View. Either: float64 or int64; it is such a scalar of NumPy, or Python's number
-  int64_t origin = 0;      // of what has an identity: equal for what is one object; 0: not known yet
-  int64_t twin = 0;        // Dead: the origin of what may be the same object; if it is, the fourth of `ids` is 1
+  Value* value =
+      nullptr;    // Object, String: what it is. Function: an existing one, or the code of one that the loop makes
+  int slot = -1;  // Object: the local that holds it since the entry. RangeIterator: place on the
+                  // stack of the entry, of one that was there. Cell: the local of the frame that has it, or
+                  // -1 for the variable itself
+  graph::DType dtype{};  // Scalar, View. Either: float64 or int64; it is such a scalar of NumPy, or Python's number
+  int64_t origin = 0;    // of what has an identity: equal for what is one object; 0: not known yet
+  int64_t twin = 0;      // Dead: the origin of what may be the same object; if it is, the fourth of `ids` is 1
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   bool is_fixed = false;         // Int: a constant in this version
-  uint32_t array = 0;         // View: place in LoopProgram::fetched, or number of the temporary. List: see VersionHints
-  bool whole = false;         // View: not a part of an array
-  bool turned = false;        // View: made by a slice that goes down
+  uint32_t array = 0;   // View: place in LoopProgram::fetched, or number of the temporary. List: see VersionHints.
+                        // String: how many bytes a character has, 0 if all are ASCII
+  bool whole = false;   // View: not a part of an array
+  bool turned = false;  // View: made by a slice that goes down
   std::vector<int64_t> seen;  // View, Vector: the lengths, or those of the array that it is a part of, at capture
   int op = 0;                 // Vector: as BINARY_OP has it, or a VectorKind. Iterator over a tuple: its next item
-  std::vector<cfg::Id> ids;   // its values: see LoopObject. Tuple: its address, if a list holds it. Dead, Either: those
-                              // of LoopObject::Kind::Tagged
+  std::vector<cfg::Id> ids;   // its values: see LoopObject. String: where its characters are, and how many. Tuple: its
+                              // address, if a list holds it. Dead, Either: those of LoopObject::Kind::Tagged
   std::vector<Typed> items;   // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
                               // it goes over; none: it counts. Joint: iterators. Vector: operands. Function: the cells
                               // of its closure. Generator: its function, and what it goes over. Cell: what it holds
@@ -72,7 +76,8 @@ struct Typed {
   bool is_single() const { return is_number() || is_complex(); }
   /// Made by the loop, or a number: variables that hold one of these must hold one object at an exit.
   bool has_identity() const {
-    return is_single() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range || kind == Kind::Either;
+    return is_single() || kind == Kind::Character || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range ||
+           kind == Kind::Either;
   }
   /// An array, or what may be one.
   bool is_array() const;

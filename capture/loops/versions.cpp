@@ -25,6 +25,7 @@ std::optional<int64_t> LoopTranslator::tag_of(const Typed& v, std::size_t local)
     case Kind::Bool: return LoopTag::kBool;
     case Kind::Float: return LoopTag::kFloat;
     case Kind::List: return LoopTag::kPointer;
+    case Kind::Character: return LoopTag::kCharacter;
     case Kind::Scalar:
       if (type_of(v.ids[0]) == cfg::Type::F32) return std::nullopt;
       return LoopTag::kScalar + static_cast<int64_t>(v.dtype);
@@ -220,6 +221,7 @@ const Typed* LoopTranslator::undecided(const Instr& i) {
     case Opcode::LoadConst:
     case Opcode::LoadFast:
     case Opcode::LoadFastCheck:
+    case Opcode::LoadFastAndClear:
     case Opcode::StoreFast:
     case Opcode::LoadDeref:
     case Opcode::LoadGlobal:

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <utility>
 
 #include "capture/py/cpython/facts.h"
 
@@ -44,12 +46,57 @@ inline bool set_int(PyObject* object, int64_t value) {
   return true;
 }
 
-/// Of an iterator over a list, a tuple, or what has __getitem__: the next index, and what it goes over.
+/// How many bytes a character of an exact str has, 0 if all are ASCII; -1: it is no such object, or not in one piece.
+inline int width_of(PyObject* o) {
+  if (!PyUnicode_CheckExact(o) || !PyUnicode_IS_COMPACT(o)) return -1;
+  return PyUnicode_IS_ASCII(o) ? 0 : static_cast<int>(PyUnicode_KIND(o));
+}
+/// Where the characters of such a str begin, and the number of them.
+constexpr int characters_at(int width) { return width == 0 ? sizeof(PyASCIIObject) : sizeof(PyCompactUnicodeObject); }
+inline constexpr int kTextLength = offsetof(PyASCIIObject, length);
+
+/// The word with the bits that say how a str is stored, and what those of a str of ASCII characters in one piece are:
+/// a mask, and their values.
+inline constexpr int kTextState = offsetof(PyASCIIObject, state);
+inline std::pair<uint32_t, uint32_t> state_of_ascii() {
+  static const std::pair<uint32_t, uint32_t> found = [] {
+    const auto word = [](auto&& set) {
+      PyASCIIObject o{};
+      set(o.state);
+      uint32_t bits;
+      std::memcpy(&bits, &o.state, sizeof bits);
+      return bits;
+    };
+    const uint32_t ascii = word([](auto& state) { state.ascii = 1; });
+    const uint32_t compact = word([](auto& state) { state.compact = 1; });
+    return std::pair(ascii | compact, ascii | compact);
+  }();
+  return found;
+}
+
+/// Is it an iterator over a str? CPython has two types of these from 3.12 on.
+inline bool is_text_iterator(PyObject* o) {
+  const auto type_for = [](const char* text) {
+    PyObject* const string = PyUnicode_FromString(text);
+    PyObject* const iterator = string ? PyObject_GetIter(string) : nullptr;
+    PyTypeObject* const type = iterator ? Py_TYPE(iterator) : nullptr;
+    Py_XDECREF(iterator);
+    Py_XDECREF(string);
+    if (!type) PyErr_Clear();
+    return type;
+  };
+  static PyTypeObject* const of_ascii = type_for("a");
+  static PyTypeObject* const of_others = type_for("\u0101");
+  return Py_IS_TYPE(o, of_ascii) || Py_IS_TYPE(o, of_others);
+}
+
+/// Of an iterator over a list, a tuple, a str, or what has __getitem__: the next index, and what it goes over.
 inline constexpr int kIteratorIndex = sizeof(PyObject), kIteratorSequence = sizeof(PyObject) + sizeof(Py_ssize_t);
 
 /// What such an iterator goes over, borrowed; null: it is at its end, or none.
 inline PyObject* sequence_of(PyObject* iterator) {
-  if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PySeqIter_Type)) return nullptr;
+  if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PySeqIter_Type) && !is_text_iterator(iterator))
+    return nullptr;
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(iterator) + kIteratorSequence);
 }
 

@@ -7,6 +7,7 @@
 
 #include "capture/py/instance.h"
 #include "capture/py/interpreter.h"
+#include "capture/py/layouts.h"
 #include "capture/py/repr.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/guards/guard_program_impl.h"
@@ -269,6 +270,11 @@ int GuardProgram::run(Matched& m) const noexcept {
         else
           ok = (capture::is_known_dict(o) && PyDict_GET_SIZE(o) == i->number) ||
                (PyAnySet_CheckExact(o) && PySet_GET_SIZE(o) == i->number);
+        break;
+      }
+      case GuardOp::Width: {
+        PyObject* o = object(m, i->a);
+        ok = o && capture::py::width_of(o) == i->number;
         break;
       }
       case GuardOp::Member: {

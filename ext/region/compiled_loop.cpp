@@ -246,6 +246,7 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
     case Kind::Bool: return Ref<>::share(v[0] ? Py_True : Py_False);
     case Kind::Float: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[0])));
     case Kind::Scalar: return Ref<>::steal(arrays::make_scalar(o.dtype, v));
+    case Kind::Character: return Ref<>::steal(PyUnicode_FromOrdinal(static_cast<int>(v[0])));
     case Kind::Complex:
       return Ref<>::steal(PyComplex_FromDoubles(std::bit_cast<double>(v[0]), std::bit_cast<double>(v[1])));
     case Kind::ComplexScalar:
@@ -325,6 +326,7 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
         case Tag::kBool: return Ref<>::share(v[1] ? Py_True : Py_False);
         case Tag::kFloat: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[2])));
         case Tag::kPointer: return Ref<>::share(reinterpret_cast<PyObject*>(v[1]));
+        case Tag::kCharacter: return Ref<>::steal(PyUnicode_FromOrdinal(static_cast<int>(v[1])));
         default: {
           const auto dtype = static_cast<graph::DType>(v[0] - Tag::kScalar);
           const int64_t* value = dtype == graph::DType::F64 ? v + 2 : v + 1;

@@ -16,6 +16,8 @@ import numpy as np
 LIMIT = 5
 RATE = 0.75
 PLACES = (0, -1, 2, 300)
+TEXT = "The Quick brown fox: 0123456789, jumps."
+WIDE = "na\u00efve \u00df 1\u0663 \u4e16\u754c \U0001f40d end"
 
 def helper(p, q):
     if p > q:
@@ -86,6 +88,7 @@ class LoopMaker:
         self.is_complex = is_complex(seed)
         self.has_boxes = seed % 4 == 1
         self.has_comprehensions = seed % 3 == 2
+        self.has_text = seed % 7 == 3
 
     def pick(self, *options: str) -> str:
         return self.random.choice(options)
@@ -209,6 +212,8 @@ class LoopMaker:
             return self.emit(indent, self.statement_of_lists())
         if self.has_comprehensions and self.random.random() < 0.12:
             return self.emit(indent, self.statement_of_comprehension())
+        if self.has_text and self.random.random() < 0.25:
+            return self.emit(indent, self.statement_of_text())
         roll = self.random.random()
         if roll < 0.28:
             name = self.pick("s", "t", "s", "u", "x")
@@ -256,6 +261,21 @@ class LoopMaker:
             f"log.append(({self.atom()}, {self.atom()}))", "log.append(p)", "p = (s, k)", "d.append(p) if len(d) < 40 else None", "q = [p, k]", "c, d = d, c", "d = c",
             f"t = {name}.pop() if {name} else s", f"t = {name}[{self.index()}]", f"{name}[{self.index()}] = {self.atom()}",
             f"t = len({name})", f"t = {self.pick('sum', 'max', 'min')}({self.pick(name, name, 'l', 'l[1:]')})", f"{name} = sorted({self.pick('l', name)})", "s, t = (s, t) if d else (t, s)", f"for e in {name}: s = e", f"l[{self.index()}] = {self.pick('7', 'k', '300', '-5', 'True')}",
+        )  # fmt: skip
+
+    def character(self) -> str:
+        return self.pick("y", "y", "z", f"w[{self.index()}]", f"w[{self.index()}]", "'e'", f"chr({self.pick('97', '300', 'k', 'ord(y)', 'ord(z) + 1')})", f"{self.pick('y', 'z')}.{self.pick('upper', 'lower')}()")
+
+    def statement_of_text(self) -> str:
+        one, other = self.character(), self.character()
+        test = self.pick(
+            f"{one} {self.pick('==', '!=', '<', '>=')} {other}", f"{one} in {self.pick(repr('aeiou'), 'w', repr('a long text of vowels'), 'TEXT', repr(''))}", f"{one} not in w",
+            f"{one}.{self.pick('isdigit', 'isalpha', 'isalnum', 'isspace', 'isupper', 'islower')}()", f"{one} == 'ab'", f"len(w) > {self.atom()}",
+        )  # fmt: skip
+        return self.pick(
+            f"t += ord({one})", f"s = int({one})", f"y = {one}", f"z = {one}", f"y = z = {one}", f"if {test}: t = t + 1", f"if {test}: t = t + 1", f"if {test}: y = {one}",
+            f"if {test}: break" if self.indices else "pass", f"log.append({one})", f"c.append({one}) if len(c) < 40 else None", "c = list(w)", f"t = c[{self.index()}] == y", f"c[{self.index()}] = {one}",
+            f"c[{self.index()}], c[{self.index()}] = c[{self.index()}], c[{self.index()}]", "t = len(w)", "y, z = z, y", f"d = [{one}, {other}]", f"p = ({one}, s)", f"for y in {self.pick('c', 'w', repr('xyz'))}: z = y",
         )  # fmt: skip
 
     def comprehension(self, depth: int = 1) -> str:
@@ -309,6 +329,9 @@ class LoopMaker:
             self.names.append(name)
             self.over_held = True
             self.round(indent + 1, depth)
+        elif self.has_text and roll < 0.4:
+            self.emit(indent, self.pick("for y in w:", "for y in TEXT:", "for z in w:", "for t, y in enumerate(w):", "for y, z in zip(w, TEXT):", "for y in reversed(w):", f"for y in w[{self.cut()}]:"))
+            self.round(indent + 1, depth)
         elif roll < 0.1:
             name = f"v{depth}"
             self.emit(indent, self.pick(f"for {name} in (-1, 0, 1):", f"for {name} in (1, k, n):", f"for {name} in (x, 0.5, True, {self.number()}):", f"for w{name}, {name} in ((0, 1), (1, 0), (-1, 0)):", f"for w{name}, {name} in enumerate((2, k, -1)):", f"for {name} in PLACES:"))
@@ -357,6 +380,8 @@ class LoopMaker:
         self.emit(1, "log = []")
         self.emit(1, self.pick("c, d = [], []", "c, d = [1, 2, 3], []", "c = d = [0.5, n]", "c, d = l[:4], [(1, x), (2, x)]"))
         self.emit(1, "p = q = row = None")
+        if self.has_text:
+            self.emit(1, f"w, y, z = {self.pick('TEXT', 'TEXT[:n]', 'WIDE', 'WIDE[:n]', 'WIDE[:5]')}, 'a', '\u4e16'")
         self.emit(1, "h = Box()")
         self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
@@ -366,7 +391,7 @@ class LoopMaker:
             self.loop(1, 0)
             if self.has_comprehensions and self.random.random() < 0.5:
                 self.emit(1, self.statement_of_comprehension())
-        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, h.v, c, d, c is d")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, h.v, c, d, c is d" + (", y, z, y is z" if self.has_text else ""))
         return HEADER + "\n".join(self.lines) + "\n"
 
 
