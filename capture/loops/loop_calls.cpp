@@ -25,7 +25,7 @@ namespace {
 bool is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args);
 void choose(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args);
 Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& args);
-Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args);
+Typed call_math(LoopTranslator& t, PyObject* callable, const char* name, std::vector<Typed>& args);
 void enter_function(LoopTranslator& t, Value* function, std::vector<Typed> args, PyObject* keywords);
 
 }  // namespace
@@ -215,6 +215,9 @@ void do_call(LoopTranslator& t, const Instr& i) {
     const std::optional<Typed> string = string_of(t, a);
     a = string ? *string : known(t, std::move(a));
   }
+  if (args.size() == 1)
+    if (const std::optional<Typed> items = items_for(t, f->object.get(), args[0]))
+      return consume(t, f->object.get(), *items);
   if (is_extremum_of_kinds(f->object.get(), args)) return choose(t, f->object.get(), args);
   t.push(call_builtin(t, f->object.get(), args));
 }
@@ -329,7 +332,7 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   const auto named = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
   const bool of_math = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "math") == 0;
-  if (of_math) return call_math(t, name, args);
+  if (of_math) return call_math(t, callable, name, args);
   if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") != 0)
     throw NotCompiled{"a call of " + short_repr(callable)};
   if (count == 1)
@@ -375,9 +378,28 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   throw NotCompiled{"a call of " + std::string(name) + "()", any_array};
 }
 
-Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args) {
+/// Functions of math that have no form of their own, and what they give for numbers.
+std::optional<Kind> result_of_math(std::string_view name) {
+  for (const char* known : {"hypot", "erf", "erfc", "gamma", "lgamma", "cbrt", "exp2", "remainder", "nextafter", "ulp",
+                            "ldexp", "asinh", "acosh", "atanh", "log", "log2", "log10", "log1p"})
+    if (name == known) return Kind::Float;
+  for (const char* known : {"comb", "perm", "factorial", "lcm", "floor", "ceil", "trunc"})
+    if (name == known) return Kind::Int;
+  return name == "isclose" ? std::optional(Kind::Bool) : std::nullopt;
+}
+
+Typed call_math(LoopTranslator& t, PyObject* callable, const char* name, std::vector<Typed>& args) {
   const auto named = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
   const auto refused = [&] { return NotCompiled{"a call of math." + std::string(name) + "()"}; };
+  const bool has_form = std::any_of(std::begin(kMath), std::end(kMath), [&](const cfg::Function& f) {
+    return named(f.name) && f.operands == static_cast<int>(args.size());
+  });
+  const bool of_ints = std::any_of(args.begin(), args.end(), [](const Typed& a) { return a.is_integer(); });
+  const bool is_rounding = named("floor") || named("ceil") || named("trunc");
+  const bool all_numbers = std::all_of(args.begin(), args.end(), [](const Typed& a) { return a.is_number(); });
+  if (const std::optional<Kind> result = result_of_math(name);
+      result && !args.empty() && all_numbers && (of_ints || (!has_form && !is_rounding)))
+    return call_with_objects(t, callable, args, *result);
   if (args.empty() || args.size() > 2) throw refused();
   if (std::all_of(args.begin(), args.end(), [](const Typed& a) { return a.kind == Kind::Int; })) {
     const cfg::Id first = args[0].ids[0];
@@ -405,6 +427,10 @@ Typed call_math(LoopTranslator& t, const char* name, std::vector<Typed>& args) {
   if (args.size() == 1) {
     if (named("fabs")) return of_float(t.op(Op::Abs, Type::F64, x));
     if (named("isnan")) return of_bool(t.op(Op::Ne, Type::I64, x, x));
+    if (named("isfinite")) return of_bool(t.op(Op::Eq, Type::I64, t.op(Op::Sub, Type::F64, x, x), t.number(0.0)));
+    if (named("isinf"))
+      return of_bool(
+          t.op(Op::Eq, Type::I64, t.op(Op::Abs, Type::F64, x), t.number(std::numeric_limits<double>::infinity())));
     if (named("sqrt")) {
       t.check(t.op(Op::Le, Type::I64, t.number(0.0), x));
       return of_float(t.op(Op::Sqrt, Type::F64, x));

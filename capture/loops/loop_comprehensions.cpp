@@ -44,6 +44,19 @@ Consumer consumer_of(PyObject* callable) {
   return Consumer::None;
 }
 
+/// The code of a generator expression that gives each item as it is, or null.
+PyObject* code_of_items() {
+  static PyObject* const found = []() -> PyObject* {
+    const Ref<> outer = Ref<>::steal(Py_CompileString("(x for x in ())", "<items>", Py_eval_input));
+    if (!outer) return PyErr_Clear(), nullptr;
+    PyObject* const constants = reinterpret_cast<PyCodeObject*>(outer.get())->co_consts;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(constants); ++k)
+      if (PyObject* const constant = PyTuple_GET_ITEM(constants, k); PyCode_Check(constant)) return Py_NewRef(constant);
+    return nullptr;
+  }();
+  return found;
+}
+
 /// How many entries of the caller's stack hold what has come of the values so far.
 std::size_t held_by(Consumer consumer) {
   if (consumer == Consumer::Sum) return 1 + py::kSumCompensates;
@@ -165,6 +178,23 @@ bool call_comprehension(LoopTranslator& t, Typed function, const Typed& iterable
   generator.items = {std::move(function), iterable};
   t.push(std::move(generator));
   return true;
+}
+
+std::optional<Typed> items_for(LoopTranslator& t, PyObject* callable, const Typed& v) {
+  const Consumer consumer = consumer_of(callable);
+  if (consumer == Consumer::None || t.recursion.is_recursion || !code_of_items()) return std::nullopt;
+  const Typed* const array = array_of(t, v);
+  const std::optional<Typed> list = list_of(t, v);
+  const bool is_test = consumer == Consumer::Any || consumer == Consumer::All;
+  if (list ? !is_test && held_as(*list) != "lb" : array ? array->ids.size() != 3 : v.kind != Kind::Range)
+    return std::nullopt;
+  if (consumer == Consumer::List && !array) return std::nullopt;
+  Typed function, generator;
+  function.kind = Kind::Function;
+  function.value = t.session.values().constant(code_of_items());
+  generator.kind = Kind::Generator;
+  generator.items = {std::move(function), iterator_over(t, v)};
+  return generator;
 }
 
 void consume(LoopTranslator& t, PyObject* callable, const Typed& generator) {

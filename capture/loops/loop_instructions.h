@@ -96,6 +96,8 @@ Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key);
 std::optional<Typed> builtin_of_list(LoopTranslator& t, PyObject* builtin, const std::string& name, const Typed& v);
 /// `list(v)`, of a list or a range; nothing for anything else.
 std::optional<Typed> list_from(LoopTranslator& t, const Typed& v);
+/// A number that a function of numbers gives, one in C without effects, which is called with objects.
+Typed call_with_objects(LoopTranslator& t, PyObject* function, const std::vector<Typed>& args, Typed::Kind result);
 
 /// Makes a call with an effect. Gives what the function gives, which is not 0.
 cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone);
@@ -185,6 +187,8 @@ Typed extremum(LoopTranslator& t, bool most, const std::vector<Typed>& numbers);
 void make_function(LoopTranslator& t, const Instr& i);
 /// Enters the code of a list comprehension, or pushes a generator. False: the function is no comprehension.
 bool call_comprehension(LoopTranslator& t, Typed function, const Typed& iterable);
+/// The items of an array, a list or a range as a generator, if `callable` consumes such; nothing for anything else.
+std::optional<Typed> items_for(LoopTranslator& t, PyObject* callable, const Typed& v);
 /// Enters the code of a generator expression that is the argument of `callable`.
 void consume(LoopTranslator& t, PyObject* callable, const Typed& generator);
 void yield_value(LoopTranslator& t);

@@ -193,7 +193,63 @@ int64_t drop_last(int64_t list, int64_t is_held) {
   return PyErr_Clear(), 0;
 }
 
-int64_t of_list = 0;  // what a builtin has given, of the thread that holds the GIL
+int64_t given = 0;  // what a function has given, of the thread that holds the GIL
+
+/// Is it of the type that is expected, and within 64 bits? Null: the function has raised.
+int64_t give_float(const Ref<>& made) {
+  if (!made) return PyErr_Clear(), 0;
+  if (!PyFloat_CheckExact(made.get())) return 0;
+  given = std::bit_cast<int64_t>(PyFloat_AS_DOUBLE(made.get()));
+  return 1;
+}
+
+int64_t give_int(const Ref<>& made) {
+  if (!made) return PyErr_Clear(), 0;
+  if (!PyLong_CheckExact(made.get())) return 0;
+  int overflow = 0;
+  given = PyLong_AsLongLongAndOverflow(made.get(), &overflow);
+  return overflow == 0;
+}
+
+int64_t give_bool(const Ref<>& made) {
+  if (!made) return PyErr_Clear(), 0;
+  given = made.get() == Py_True;
+  return PyBool_Check(made.get());
+}
+
+constexpr std::size_t kMostArguments = 3;  // of a function that is called with objects
+
+/// Calls a function with what is built of `code`. Floats that the calls before have let go get the new values.
+Ref<> call_with_built(int64_t function, int64_t code) {
+  static PyObject* floats[kMostArguments];
+  auto rest = static_cast<uint64_t>(code);
+  const int64_t* cell = cells;
+  Ref<> args[kMostArguments];
+  PyObject* borrowed[kMostArguments];
+  std::size_t count = 0;
+  for (; (rest & kPartMask) != kEnd; ++count) {
+    PyObject*& kept = floats[count];
+    if ((rest & kPartMask) == kFloatPart && kept && Py_REFCNT(kept) == 1) {
+      rest >>= kPartBits;
+      reinterpret_cast<PyFloatObject*>(kept)->ob_fval = std::bit_cast<double>(*cell++);
+      args[count] = Ref<>::share(kept);
+    } else {
+      const bool is_float = (rest & kPartMask) == kFloatPart;
+      args[count] = built(rest, cell);
+      if (!args[count]) return {};
+      if (is_float) {
+        Py_XDECREF(kept);
+        kept = Py_NewRef(args[count].get());
+      }
+    }
+    borrowed[count] = args[count].get();
+  }
+  return Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(function), borrowed, count, nullptr));
+}
+
+int64_t float_of_call(int64_t function, int64_t code) { return give_float(call_with_built(function, code)); }
+int64_t int_of_call(int64_t function, int64_t code) { return give_int(call_with_built(function, code)); }
+int64_t bool_of_call(int64_t function, int64_t code) { return give_bool(call_with_built(function, code)); }
 
 /// A builtin of a list whose items are plain numbers, so that no code of the program runs. Null: none is set.
 Ref<> call_on_list(int64_t function, int64_t list) {
@@ -208,20 +264,8 @@ Ref<> call_on_list(int64_t function, int64_t list) {
   return made;
 }
 
-int64_t float_of_list(int64_t function, int64_t list) {
-  const Ref<> made = call_on_list(function, list);
-  if (!made || !PyFloat_CheckExact(made.get())) return 0;
-  of_list = std::bit_cast<int64_t>(PyFloat_AS_DOUBLE(made.get()));
-  return 1;
-}
-
-int64_t int_of_list(int64_t function, int64_t list) {
-  const Ref<> made = call_on_list(function, list);
-  if (!made || !PyLong_CheckExact(made.get())) return 0;
-  int overflow = 0;
-  of_list = PyLong_AsLongLongAndOverflow(made.get(), &overflow);
-  return overflow == 0;
-}
+int64_t float_of_list(int64_t function, int64_t list) { return give_float(call_on_list(function, list)); }
+int64_t int_of_list(int64_t function, int64_t list) { return give_int(call_on_list(function, list)); }
 
 int64_t sorted_list(int64_t function, int64_t list) { return is_full() ? 0 : keep(call_on_list(function, list)); }
 
@@ -234,7 +278,8 @@ const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT
     kNewList FRAMEJIT_UPDATE(new_list), kNewTuple FRAMEJIT_UPDATE(new_tuple), kRepeatList FRAMEJIT_UPDATE(repeat_list),
     kJoinLists FRAMEJIT_UPDATE(join_lists), kDropLast FRAMEJIT_UPDATE(drop_last),
     kFloatOfList FRAMEJIT_UPDATE(float_of_list), kIntOfList FRAMEJIT_UPDATE(int_of_list),
-    kSortedList FRAMEJIT_UPDATE(sorted_list);
+    kSortedList FRAMEJIT_UPDATE(sorted_list), kFloatOfCall FRAMEJIT_UPDATE(float_of_call),
+    kIntOfCall FRAMEJIT_UPDATE(int_of_call), kBoolOfCall FRAMEJIT_UPDATE(bool_of_call);
 #undef FRAMEJIT_UPDATE
 #define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 3, Type::I64}
 const cfg::Function kPartOfList FRAMEJIT_UPDATE(part_of_list), kListOfRange FRAMEJIT_UPDATE(list_of_range);
@@ -566,8 +611,21 @@ std::optional<Typed> builtin_of_list(LoopTranslator& t, PyObject* builtin, const
   const cfg::Id function = t.address(builtin), from = list->ids[0];
   if (is_sorted) return list_at(t, update(t, kSortedList, function, from), holds);
   update(t, holds == "f" ? kFloatOfList : kIntOfList, function, from);
-  const cfg::Id at = t.address(&of_list);
+  const cfg::Id at = t.address(&given);
   return holds == "f" ? of_float(t.load(at, 0, cfg::Mem::F64)) : of_int(t.load(at, 0));
+}
+
+Typed call_with_objects(LoopTranslator& t, PyObject* function, const std::vector<Typed>& args, Typed::Kind result) {
+  require_loop(t);
+  if (args.size() > kMostArguments) throw NotCompiled{"a call with many arguments"};
+  t.program->held.push_back(Ref<>::share(function));
+  Parts parts(t);
+  for (const Typed& a : args) parts.add(a);
+  const cfg::Function& called = result == Kind::Float ? kFloatOfCall : result == Kind::Int ? kIntOfCall : kBoolOfCall;
+  update(t, called, t.address(function), parts.code());
+  const cfg::Id at = t.address(&given);
+  if (result == Kind::Float) return of_float(t.load(at, 0, cfg::Mem::F64));
+  return result == Kind::Int ? of_int(t.load(at, 0)) : of_bool(t.load(at, 0));
 }
 
 void append(LoopTranslator& t, const Typed& list, const Typed& item) {

@@ -144,9 +144,8 @@ std::optional<Typed> call_on_character(LoopTranslator& t, PyObject* callable, co
 }
 
 bool is_character_method(PyObject* name) {
-  return std::any_of(std::begin(kTests), std::end(kTests), [&](const cfg::Function& f) {
-           return PyUnicode_CompareWithASCIIString(name, f.name) == 0;
-         }) ||
+  return std::any_of(std::begin(kTests), std::end(kTests),
+                     [&](const cfg::Function& f) { return PyUnicode_CompareWithASCIIString(name, f.name) == 0; }) ||
          PyUnicode_CompareWithASCIIString(name, "upper") == 0 || PyUnicode_CompareWithASCIIString(name, "lower") == 0;
 }
 
@@ -160,8 +159,8 @@ Typed call_character_method(LoopTranslator& t, const std::string& name, const Ty
   const bool is_upper = name == "upper";
   const cfg::Id from = t.op(Op::Sub, Type::I64, c, t.integer(is_upper ? 'a' : 'A'));
   const cfg::Id changes = t.op(Op::Below, Type::I64, from, t.integer(kLetters));
-  return of_code_point(t.op(Op::Select, Type::I64, changes,
-                            t.op(Op::Add, Type::I64, c, t.integer(is_upper ? -kShift : kShift)), c));
+  return of_code_point(
+      t.op(Op::Select, Type::I64, changes, t.op(Op::Add, Type::I64, c, t.integer(is_upper ? -kShift : kShift)), c));
 }
 
 }  // namespace framejit::capture

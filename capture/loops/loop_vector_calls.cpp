@@ -35,6 +35,21 @@ double sum(int64_t address, int64_t count, int64_t step) { return reduced(*add, 
 double most(int64_t address, int64_t count, int64_t step) { return extremum(*maximum, address, count, step); }
 double least(int64_t address, int64_t count, int64_t step) { return extremum(*minimum, address, count, step); }
 
+double searched = 0;  // for which number, of the thread that holds the GIL
+
+/// As np.searchsorted finds the first place for the number in a vector that is in order. NaN comes last.
+int64_t place_of(int64_t address, int64_t count, int64_t step) {
+  const auto less = [](double a, double b) { return a < b || (b != b && a == a); };
+  int64_t first = 0, end = count;
+  while (first < end) {
+    const int64_t middle = first + ((end - first) >> 1);
+    if (less(*reinterpret_cast<const double*>(address + middle * step), searched)) first = middle + 1;
+    else end = middle;
+  }
+  return first;
+}
+
+const cfg::Function kPlaceOf{"searchsorted", reinterpret_cast<const void*>(&place_of), Type::I64, 3, Type::I64};
 const cfg::Function kSum{"sum", reinterpret_cast<const void*>(&sum), Type::F64, 3, Type::I64};
 const cfg::Function kMost{"max", reinterpret_cast<const void*>(&most), Type::F64, 3, Type::I64};
 const cfg::Function kLeast{"min", reinterpret_cast<const void*>(&least), Type::F64, 3, Type::I64};
@@ -42,6 +57,19 @@ const cfg::Function kLeast{"min", reinterpret_cast<const void*>(&least), Type::F
 const ScalarLoop* loop_of(LoopTranslator& t, const char* name) {
   PyObject* function = numpy_function(name);
   return function && t.request.options.scalar_loop ? t.request.options.scalar_loop(function, 2, false) : nullptr;
+}
+
+Typed place_in_order(LoopTranslator& t, const Typed& v, const Typed& number) {
+  const Typed vector = known(t, v);
+  const cfg::Id odd = t.op(Op::And, Type::I64, t.op(Op::Or, Type::I64, vector.ids[0], vector.ids[2]), t.integer(7));
+  t.check(t.op(Op::Eq, Type::I64, odd, t.integer(0)));
+  t.store(t.address(&searched), 0, t.settled(as_f64(t, number)), cfg::Mem::F64);
+  cfg::Node n;
+  n.op = Op::CallReads;
+  n.type = Type::I64;
+  n.function = &kPlaceOf;
+  std::copy_n(vector.ids.begin(), 3, n.args);
+  return of_scalar(t.add(n), DType::I64);
 }
 
 /// A number of a whole vector.
@@ -155,6 +183,8 @@ std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, cons
   }
   if (!any) return std::nullopt;
   if (args.size() == 2) {
+    if (is("searchsorted") && operands[1].is_number() && !operands[0].is_number())
+      return place_in_order(t, operands[0], operands[1]);
     if (is("maximum") || is("minimum")) return applied(t, callable, std::move(operands));
     return std::nullopt;
   }
@@ -183,7 +213,7 @@ std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, cons
 }
 
 bool is_vector_method(PyObject* name) {
-  for (const char* method : {"sum", "mean", "max", "min", "copy", "dot"})
+  for (const char* method : {"sum", "mean", "max", "min", "copy", "dot", "searchsorted"})
     if (PyUnicode_CompareWithASCIIString(name, method) == 0) return true;
   return false;
 }
@@ -193,6 +223,8 @@ Typed call_vector_method(LoopTranslator& t, const std::string& name, const Typed
   std::optional<Typed> made;
   if (vector && args.empty()) made = name == "copy" ? vector_like(*vector, kSame, {*vector}) : fold(t, name, *vector);
   else if (vector && args.size() == 1 && name == "dot") made = dot_product(t, *vector, known(t, args[0]), true);
+  else if (vector && args.size() == 1 && name == "searchsorted" && args[0].is_number())
+    made = place_in_order(t, *vector, args[0]);
   if (!made) throw NotCompiled{"the method " + name + " of an array", true};
   return *made;
 }

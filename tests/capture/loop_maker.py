@@ -183,7 +183,9 @@ class LoopMaker:
             f"helper({p}, {q})", f"second({p})", f"math.floor({p})", f"np.sqrt({p})", f"bool({p})", f"round({p})", f"math.exp({p})",
             f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", "len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE", f"divmod({p}, {q})[{self.pick('0', '1')}]", f"math.gcd(int({p}), k)", f"int({p}).bit_length()", "int(k in (1, 2, n))",
             f"np.exp({p})", f"np.arctan2({p}, {q})", f"np.{self.pick('tanh', 'log', 'sin', 'square', 'isnan', 'sign')}({p})", f"np.{self.pick('power', 'fmod', 'hypot')}({p}, {q})",
-            f"third({p}, {q})[0]", f"third({p})[1]", f"third({p}, 0)",
+            f"third({p}, {q})[0]", f"third({p})[1]", f"third({p}, 0)", f"math.{self.pick('hypot', 'remainder', 'isclose', 'lcm')}({p}, {q})",
+            f"math.{self.pick('erf', 'gamma', 'cbrt', 'isfinite', 'isinf', 'log', 'log2', 'ceil')}({p})", f"{self.pick('sum', 'max', 'min', 'any', 'all')}({self.pick('m[0]', 'a', f'm[{self.index()}]', 'l', 'range(k, n)', f'b[{self.cut()}]')})",
+            f"{self.pick('np.searchsorted(a, ', 'np.searchsorted(m[0], ', 'b.searchsorted(')}{p})",
         )  # fmt: skip
 
     def condition(self) -> str:

@@ -234,3 +234,67 @@ def test_sums_of_many_numbers_are_not_captured():
         assert marked(numbers) == form(numbers)
     assert "sum() of many numbers" in [b["detail"] for b in marked._report()["breaks"]]
     assert not [e for e in marked._report()["entries"] if len(e["guards"]) > 100]
+
+
+@pytest.mark.parametrize("name", ["hypot", "remainder", "nextafter", "isclose", "lcm", "comb", "erf", "gamma", "lgamma", "log", "log2", "isfinite", "isinf", "ceil"])
+def test_functions_of_math(name):
+    called = getattr(math, name)
+
+    def of_two(x, y, n):
+        out = []
+        for k in range(n):
+            out.append(called(x + k, y))
+        return out
+
+    def of_one(x, y, n):
+        out = []
+        for k in range(n):
+            out.append(called(x + k))
+        return out
+
+    function = of_two if name in ("hypot", "remainder", "nextafter", "isclose", "lcm", "comb") else of_one
+    marked = fj.jit(function)
+    for args in ((1.5, 0.3, 40), (2, 5, 40), (1.5, 0.3, 40), (float("nan"), 2.0, 40), (-3.0, float("inf"), 40), (2**62, 3, 40), (-1, 2, 3), (np.float64(0.5), 0.25, 40)):
+        check_same(run(function, args), run(marked, args), f"{name}{args}")
+    assert not any(leave["why"] for entry in loops(marked) for leave in entry["exits"])
+
+
+def test_builtins_of_what_goes_round():
+    def rows(m):
+        out = []
+        for row in m:
+            out.append((sum(row), max(row), min(row)))
+        return out, [any(row) for row in m], [all(row) for row in m]
+
+    def ranges(n):
+        total = 0
+        for k in range(n):
+            total += sum(range(k, 10)) + max(range(k + 1)) - len(list(range(k)))
+        return total
+
+    def lists(n):
+        total = 0
+        for k in range(n):
+            marks = [k > 2, k % 2 == 0]
+            total += any(marks) + all(marks) + sum(marks)
+        return total
+
+    made = np.random.default_rng(2).normal(size=(30, 12))
+    with_nan = made.copy()
+    with_nan[4, 5], with_nan[7, 1] = np.nan, np.inf
+    compare(rows, (made,), (with_nan,), ((made * 9).astype(np.int64),), (made.T[::-1],), (np.zeros((40, 3)),))
+    compare(ranges, (30,), (3,))
+    compare(lists, (30,))
+
+
+def test_places_in_order():
+    def places(edges, values):
+        found = []
+        for x in values:
+            found.append(np.searchsorted(edges, x) + edges.searchsorted(x))
+        return found
+
+    edges = np.sort(np.random.default_rng(1).normal(size=50))
+    values = np.random.default_rng(2).normal(size=60)
+    odd = np.append(values, [np.nan, np.inf, -np.inf, edges[3], -0.0, 0.0])
+    compare(places, (edges, values), (np.append(edges, np.nan), odd), (edges[::2], odd), (edges[::-1], values), (np.empty(0), values), (edges, [0.5, 0.25] * 20))
