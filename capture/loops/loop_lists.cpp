@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/loops/loop_built.h"
 #include "capture/loops/loop_instructions.h"
 #include "capture/objects.h"
 #include "capture/py/layouts.h"
@@ -22,8 +23,7 @@ namespace {
 int64_t replace(int64_t slot, PyObject* made) {
   auto** at = reinterpret_cast<PyObject**>(slot);
   if (!made) return PyErr_Clear(), 0;
-  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at) && !PyBool_Check(*at) && !PyUnicode_CheckExact(*at))
-    return Py_DECREF(made), 0;  // what goes may run code
+  if (!may_go(*at)) return Py_DECREF(made), 0;
   PyObject* before = std::exchange(*at, made);
   Py_DECREF(before);
   return 1;
@@ -61,117 +61,31 @@ int64_t append_float(int64_t list, int64_t bits) {
 int64_t append_int(int64_t list, int64_t value) { return append_object(list, PyLong_FromLongLong(value)); }
 int64_t append_bool(int64_t list, int64_t value) { return append_object(list, PyBool_FromLong(value != 0)); }
 
-/// The parts of an object that is built of the numbers in `cells`: 4 bits of `code` for each. After a scalar of NumPy
-/// comes its dtype.
-enum Part : uint64_t {
-  kEnd,
-  kFloatPart,
-  kIntPart,
-  kBoolPart,
-  kScalarPart,
-  kCharacterPart,
-  kObjectPart,
-  kTuplePart,
-  kListPart
-};
-constexpr int kPartBits = 4, kMostParts = 64 / kPartBits;
-constexpr uint64_t kPartMask = (1 << kPartBits) - 1;
-static_assert(graph::kDTypeCount <= 1 << kPartBits);
-int64_t cells[kMostParts];  // of the thread that holds the GIL, between the stores and the call
-PyObject* (*make_scalar)(DType dtype, const void* value) = nullptr;
-
-Ref<> built(uint64_t& code, const int64_t*& cell) {
-  const auto next = [&code] { return std::exchange(code, code >> kPartBits) & kPartMask; };
-  const uint64_t part = next();
-  switch (part) {
-    case kFloatPart: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(*cell++)));
-    case kIntPart: return Ref<>::steal(PyLong_FromLongLong(*cell++));
-    case kBoolPart: return Ref<>::steal(PyBool_FromLong(*cell++ != 0));
-    case kScalarPart: return Ref<>::steal(make_scalar(static_cast<DType>(next()), cell++));
-    case kCharacterPart: return Ref<>::steal(PyUnicode_FromOrdinal(static_cast<int>(*cell++)));
-    case kObjectPart: return Ref<>::share(reinterpret_cast<PyObject*>(*cell++));
-    default: break;
-  }
-  Ref<> items[kMostParts];
-  Py_ssize_t count = 0;
-  while ((code & kPartMask) != kEnd) {
-    items[count] = built(code, cell);
-    if (!items[count++]) return {};
-  }
-  next();
-  Ref<> made = Ref<>::steal(part == kTuplePart ? PyTuple_New(count) : PyList_New(count));
-  for (Py_ssize_t k = 0; made && k < count; ++k)
-    if (part == kTuplePart) PyTuple_SET_ITEM(made.get(), k, items[k].release());
-    else PyList_SET_ITEM(made.get(), k, items[k].release());
-  return made;
-}
-
-Ref<> built(int64_t code) {
-  [[maybe_unused]] const py::NoCollection no_collection;
-  auto rest = static_cast<uint64_t>(code);
-  const int64_t* cell = cells;
-  return built(rest, cell);
-}
-
 int64_t append_built(int64_t list, int64_t code) { return append_object(list, built(code).release()); }
 int64_t append_list(int64_t list, int64_t item) {
   return append_object(list, Py_NewRef(reinterpret_cast<PyObject*>(item)));
 }
 
-/// Lists that the loop that runs has made, and what it has taken from lists. They live until it is left, at the latest
-/// when they are many.
-std::vector<Ref<>> made_lists;
-int64_t made_bytes = 0;
-
-bool is_full() {
-  constexpr std::size_t kMostLists = 4096;
-  constexpr int64_t kMostBytes = 1 << 24;
-  return made_lists.size() >= kMostLists || made_bytes > kMostBytes;
-}
-
-/// The address, or 0.
-int64_t keep(Ref<> list) {
-  if (!list) return PyErr_Clear(), 0;
-  made_bytes += static_cast<int64_t>(sizeof(PyListObject) + sizeof(PyObject*) * PyList_GET_SIZE(list.get()));
-  made_lists.push_back(std::move(list));
-  return reinterpret_cast<int64_t>(made_lists.back().get());
-}
-
-template <class Make>
-int64_t new_list_of(Make&& make) {
-  if (is_full()) return 0;
-  [[maybe_unused]] const py::NoCollection no_collection;
-  return keep(Ref<>::steal(make()));
-}
-
 int64_t new_list(int64_t code, int64_t) { return is_full() ? 0 : keep(built(code)); }
 
-int64_t new_tuple(int64_t code, int64_t) {
-  if (is_full()) return 0;
-  Ref<> tuple = built(code);
-  if (!tuple) return PyErr_Clear(), 0;
-  made_lists.push_back(std::move(tuple));
-  return reinterpret_cast<int64_t>(made_lists.back().get());
-}
-
 int64_t part_of_list(int64_t list, int64_t first, int64_t count) {
-  return new_list_of([&] { return PyList_GetSlice(reinterpret_cast<PyObject*>(list), first, first + count); });
+  return keep_made([&] { return PyList_GetSlice(reinterpret_cast<PyObject*>(list), first, first + count); });
 }
 
 int64_t list_of_string(int64_t string, int64_t) {
-  return new_list_of([&] { return PySequence_List(reinterpret_cast<PyObject*>(string)); });
+  return keep_made([&] { return PySequence_List(reinterpret_cast<PyObject*>(string)); });
 }
 
 int64_t repeat_list(int64_t list, int64_t count) {
-  return new_list_of([&] { return PySequence_Repeat(reinterpret_cast<PyObject*>(list), count); });
+  return keep_made([&] { return PySequence_Repeat(reinterpret_cast<PyObject*>(list), count); });
 }
 
 int64_t join_lists(int64_t a, int64_t b) {
-  return new_list_of([&] { return PySequence_Concat(reinterpret_cast<PyObject*>(a), reinterpret_cast<PyObject*>(b)); });
+  return keep_made([&] { return PySequence_Concat(reinterpret_cast<PyObject*>(a), reinterpret_cast<PyObject*>(b)); });
 }
 
 int64_t list_of_range(int64_t start, int64_t step, int64_t count) {
-  return new_list_of([&] {
+  return keep_made([&] {
     Ref<> list = Ref<>::steal(PyList_New(count));
     for (int64_t k = 0; list && k < count; ++k) {
       PyObject* const item = PyLong_FromLongLong(start + k * step);
@@ -184,11 +98,10 @@ int64_t list_of_range(int64_t start, int64_t step, int64_t count) {
 
 /// Takes the last item, which is a number, a list or a tuple of numbers, from a list. `is_held`: a variable may get it.
 int64_t drop_last(int64_t list, int64_t is_held) {
-  if (is_held && is_full()) return 0;
   auto* object = reinterpret_cast<PyObject*>(list);
   const Py_ssize_t last = PyList_GET_SIZE(object) - 1;
   PyObject* const item = PyList_GET_ITEM(object, last);
-  if (is_held && (PyList_CheckExact(item) || PyTuple_CheckExact(item))) made_lists.push_back(Ref<>::share(item));
+  if (is_held && !may_go(item)) return 0;
   if (PyList_SetSlice(object, last, last + 1, nullptr) == 0) return 1;
   return PyErr_Clear(), 0;
 }
@@ -215,36 +128,6 @@ int64_t give_bool(const Ref<>& made) {
   if (!made) return PyErr_Clear(), 0;
   given = made.get() == Py_True;
   return PyBool_Check(made.get());
-}
-
-constexpr std::size_t kMostArguments = 3;  // of a function that is called with objects
-
-/// Calls a function with what is built of `code`. Floats that the calls before have let go get the new values.
-Ref<> call_with_built(int64_t function, int64_t code) {
-  static PyObject* floats[kMostArguments];
-  auto rest = static_cast<uint64_t>(code);
-  const int64_t* cell = cells;
-  Ref<> args[kMostArguments];
-  PyObject* borrowed[kMostArguments];
-  std::size_t count = 0;
-  for (; (rest & kPartMask) != kEnd; ++count) {
-    PyObject*& kept = floats[count];
-    if ((rest & kPartMask) == kFloatPart && kept && Py_REFCNT(kept) == 1) {
-      rest >>= kPartBits;
-      reinterpret_cast<PyFloatObject*>(kept)->ob_fval = std::bit_cast<double>(*cell++);
-      args[count] = Ref<>::share(kept);
-    } else {
-      const bool is_float = (rest & kPartMask) == kFloatPart;
-      args[count] = built(rest, cell);
-      if (!args[count]) return {};
-      if (is_float) {
-        Py_XDECREF(kept);
-        kept = Py_NewRef(args[count].get());
-      }
-    }
-    borrowed[count] = args[count].get();
-  }
-  return Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(function), borrowed, count, nullptr));
 }
 
 int64_t float_of_call(int64_t function, int64_t code) { return give_float(call_with_built(function, code)); }
@@ -275,7 +158,7 @@ const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT
     kListOfString FRAMEJIT_UPDATE(list_of_string), kAppendFloat FRAMEJIT_UPDATE(append_float),
     kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool),
     kAppendBuilt FRAMEJIT_UPDATE(append_built), kAppendList FRAMEJIT_UPDATE(append_list),
-    kNewList FRAMEJIT_UPDATE(new_list), kNewTuple FRAMEJIT_UPDATE(new_tuple), kRepeatList FRAMEJIT_UPDATE(repeat_list),
+    kNewList FRAMEJIT_UPDATE(new_list), kRepeatList FRAMEJIT_UPDATE(repeat_list),
     kJoinLists FRAMEJIT_UPDATE(join_lists), kDropLast FRAMEJIT_UPDATE(drop_last),
     kFloatOfList FRAMEJIT_UPDATE(float_of_list), kIntOfList FRAMEJIT_UPDATE(int_of_list),
     kSortedList FRAMEJIT_UPDATE(sorted_list), kFloatOfCall FRAMEJIT_UPDATE(float_of_call),
@@ -458,87 +341,6 @@ std::string held_as(const Typed& v) {
 
 namespace {
 
-/// Collects what an object is built of: see `built`.
-class Parts {
- public:
-  explicit Parts(LoopTranslator& t) : t_(t) { make_scalar = t.request.options.make_scalar; }
-
-  void add(const Typed& v) {
-    switch (v.kind) {
-      case Kind::Float: return add(kFloatPart, v.ids[0]);
-      case Kind::Int: return add(kIntPart, v.ids[0]);
-      case Kind::Bool: return add(kBoolPart, v.ids[0]);
-      case Kind::Scalar: add(kScalarPart, v.ids[0]); return add(static_cast<uint64_t>(v.dtype), cfg::kNone);
-      case Kind::Character: return add(kCharacterPart, v.ids[0]);
-      case Kind::List: return add(kObjectPart, v.ids[0]);
-      case Kind::Object:
-        if (const std::optional<Typed> list = list_of(t_, v)) return add(kObjectPart, list->ids[0]);
-        if (!v.value->is_constant()) break;
-        t_.program->held.push_back(v.value->object);
-        return add(kObjectPart, t_.address(v.value->object.get()));
-      case Kind::Tuple:
-        if (!v.ids.empty()) return add(kObjectPart, v.ids[0]);
-        if (const std::vector<Typed*> holders = holders_of(v); !holders.empty()) {
-          const cfg::Id made = made_tuple(v);
-          for (Typed* holder : holders) holder->ids = {made};
-          return add(kObjectPart, made);
-        }
-        [[fallthrough]];
-      case Kind::Display:
-        add(v.kind == Kind::Tuple ? kTuplePart : kListPart, cfg::kNone);
-        for (const Typed& item : v.items) add(known(t_, item));
-        return add(kEnd, cfg::kNone);
-      default: break;
-    }
-    throw NotCompiled{"a list of such objects", v.is_array()};
-  }
-
-  /// Stores the parts, for the call that follows.
-  cfg::Id code() {
-    t_.flush_pending();
-    const cfg::Id at = t_.address(cells);
-    for (std::size_t k = 0; k < values_.size(); ++k) {
-      const Type type = t_.type_of(values_[k]);
-      const cfg::Mem mem = type == Type::F64 ? cfg::Mem::F64 : type == Type::F32 ? cfg::Mem::F32 : cfg::Mem::I64;
-      t_.store(at, static_cast<int>(k * sizeof(int64_t)), values_[k], mem);
-    }
-    return t_.integer(static_cast<int64_t>(code_));
-  }
-
- private:
-  /// Variables that hold the same tuple: they have to find the object that is made.
-  std::vector<Typed*> holders_of(const Typed& v) {
-    std::vector<Typed*> out;
-    const auto look = [&](Typed& part) {
-      if (v.origin != 0 && part.kind == Kind::Tuple && part.origin == v.origin) out.push_back(&part);
-    };
-    for (LoopFrame& f : t_.state.frames)
-      for (std::vector<Typed>* all : {&f.locals, &f.stack})
-        for (Typed& held : *all) for_each_part(held, look);
-    for (auto& [key, attribute] : t_.state.attributes) for_each_part(attribute.value, look);
-    return out;
-  }
-
-  cfg::Id made_tuple(const Typed& v) {
-    Parts parts(t_);
-    parts.add(kTuplePart, cfg::kNone);
-    for (const Typed& item : v.items) parts.add(known(t_, item));
-    parts.add(kEnd, cfg::kNone);
-    return update(t_, kNewTuple, parts.code(), t_.integer(0));
-  }
-
-  void add(uint64_t part, cfg::Id value) {
-    if (count_ == kMostParts - 1) throw NotCompiled{"a long list or tuple"};
-    code_ |= part << (kPartBits * count_++);
-    if (value != cfg::kNone) values_.push_back(value);
-  }
-
-  LoopTranslator& t_;
-  uint64_t code_ = 0;
-  int count_ = 0;
-  std::vector<cfg::Id> values_;
-};
-
 Typed list_at(LoopTranslator& t, cfg::Id address, std::string holds) {
   Typed list;
   list.kind = Kind::List;
@@ -652,11 +454,6 @@ Typed take_last(LoopTranslator& t, const Typed& list, bool is_unpacked) {
   update(t, kDropLast, list.ids[0], t.integer(is_held));
   if (!is_held) item.ids.resize(item.kind == Kind::Tuple ? 0 : item.ids.size());
   return item;
-}
-
-MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) {
-  made_bytes = 0;
-  release_generators();
 }
 
 }  // namespace framejit::capture
