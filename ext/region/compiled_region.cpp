@@ -1,4 +1,6 @@
 // Running compiled regions.
+#include "capture/py/shown_frame.h"
+
 #include "ext/region/compiled_region.h"
 
 #include <algorithm>
@@ -183,6 +185,14 @@ inline Outcome Entry::fits(Matched& m) {
   return Outcome::Done;
 }
 
+/// Runs the plan. Profilers that take samples see the function, unless it has a frame of its own, or Python code runs,
+/// which finds in its frames what it always finds there.
+inline Outcome Entry::run_shown(const LiveSlots& live, Run& run) {
+  const bool shown = !run.in_frame && !runner_->compiled().calls_python;
+  const capture::py::ShownFrame frame(shown ? reinterpret_cast<PyFunctionObject*>(live.function) : nullptr);
+  return runner_->run(run, *conditions_);
+}
+
 /// `hand_over` takes what comes out from the workspace; false: the warnings of the run could not be given.
 template <class HandOver>
 inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_over) {
@@ -202,7 +212,7 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
     PyErr_Clear();
     return Outcome::Declined;
   }
-  if (const Outcome outcome = runner_->run(run, *conditions_); outcome != Outcome::Done) return outcome;
+  if (const Outcome outcome = run_shown(live, run); outcome != Outcome::Done) return outcome;
   if (effects && run.others_ran && !runner_->writes_params() && !conditions_->still_hold(s.matched, in_frame))
       [[unlikely]]
     return Outcome::Declined;

@@ -71,6 +71,7 @@ class Entry {
   Entry() = default;
   std::string link(const guards::LiveSlots& live, int local_count);
   Outcome fits(guards::Matched& m);
+  Outcome run_shown(const guards::LiveSlots& live, Run& run);
   template <class HandOver>
   Outcome run(const guards::LiveSlots& live, bool in_frame, HandOver hand_over);
   Outcome enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update);

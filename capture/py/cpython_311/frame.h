@@ -15,6 +15,7 @@ using Frame = _PyInterpreterFrame;
 inline PyThreadState* thread() { return _PyThreadState_UncheckedGet(); }
 
 inline Frame* current_frame(PyThreadState* tstate) { return tstate->cframe->current_frame; }
+inline void set_current_frame(PyThreadState* tstate, Frame* frame) { tstate->cframe->current_frame = frame; }
 inline PyCodeObject* code_of(Frame* frame) { return frame->f_code; }
 inline PyFunctionObject* function_of(Frame* frame) { return frame->f_func; }
 inline Slot* localsplus(Frame* frame) { return frame->localsplus; }
@@ -30,6 +31,11 @@ inline void set_code(Frame* frame, PyCodeObject* code) {
   PyCodeObject* before = frame->f_code;
   frame->f_code = reinterpret_cast<PyCodeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(code)));
   Py_DECREF(before);
+}
+/// Gives a frame that is zeroed and that the interpreter never runs a function and its code, without references.
+inline void lend(Frame* frame, PyFunctionObject* function, PyCodeObject* code) {
+  frame->f_func = function;
+  frame->f_code = code;
 }
 
 inline bool error_set(PyThreadState* tstate) { return tstate->curexc_type != nullptr; }

@@ -16,6 +16,7 @@ using Frame = _PyInterpreterFrame;
 inline PyThreadState* thread() { return _PyThreadState_UncheckedGet(); }
 
 inline Frame* current_frame(PyThreadState* tstate) { return tstate->cframe->current_frame; }
+inline void set_current_frame(PyThreadState* tstate, Frame* frame) { tstate->cframe->current_frame = frame; }
 inline PyCodeObject* code_of(Frame* frame) { return frame->f_code; }
 inline PyFunctionObject* function_of(Frame* frame) { return reinterpret_cast<PyFunctionObject*>(frame->f_funcobj); }
 inline Slot* localsplus(Frame* frame) { return frame->localsplus; }
@@ -32,6 +33,11 @@ inline void set_code(Frame* frame, PyCodeObject* code) {
   Py_INCREF(code);
   frame->f_code = code;
   Py_DECREF(before);
+}
+/// Gives a frame that is zeroed and that the interpreter never runs a function and its code, without references.
+inline void lend(Frame* frame, PyFunctionObject* function, PyCodeObject* code) {
+  frame->f_funcobj = reinterpret_cast<PyObject*>(function);
+  frame->f_code = code;
 }
 
 inline bool error_set(PyThreadState* tstate) { return tstate->current_exception != nullptr; }

@@ -17,6 +17,7 @@ using Frame = _PyInterpreterFrame;
 inline PyThreadState* thread() { return PyThreadState_GetUnchecked(); }
 
 inline Frame* current_frame(PyThreadState* tstate) { return tstate->current_frame; }
+inline void set_current_frame(PyThreadState* tstate, Frame* frame) { tstate->current_frame = frame; }
 inline PyCodeObject* code_of(Frame* frame) { return reinterpret_cast<PyCodeObject*>(frame->f_executable); }
 inline PyFunctionObject* function_of(Frame* frame) { return reinterpret_cast<PyFunctionObject*>(frame->f_funcobj); }
 inline Slot* localsplus(Frame* frame) { return frame->localsplus; }
@@ -32,6 +33,11 @@ inline void set_code(Frame* frame, PyCodeObject* code) {
   PyObject* before = frame->f_executable;
   frame->f_executable = Py_NewRef(reinterpret_cast<PyObject*>(code));
   Py_DECREF(before);
+}
+/// Gives a frame that is zeroed and that the interpreter never runs a function and its code, without references.
+inline void lend(Frame* frame, PyFunctionObject* function, PyCodeObject* code) {
+  frame->f_funcobj = reinterpret_cast<PyObject*>(function);
+  frame->f_executable = reinterpret_cast<PyObject*>(code);
 }
 
 inline bool error_set(PyThreadState* tstate) { return tstate->current_exception != nullptr; }

@@ -19,6 +19,7 @@ using Frame = _PyInterpreterFrame;
 inline PyThreadState* thread() { return PyThreadState_GetUnchecked(); }
 
 inline Frame* current_frame(PyThreadState* tstate) { return tstate->current_frame; }
+inline void set_current_frame(PyThreadState* tstate, Frame* frame) { tstate->current_frame = frame; }
 inline PyCodeObject* code_of(Frame* frame) {
   return reinterpret_cast<PyCodeObject*>(PyStackRef_AsPyObjectBorrow(frame->f_executable));
 }
@@ -38,6 +39,12 @@ inline void set_code(Frame* frame, PyCodeObject* code) {
   const _PyStackRef before = frame->f_executable;
   frame->f_executable = PyStackRef_FromPyObjectNew(reinterpret_cast<PyObject*>(code));
   PyStackRef_CLOSE(before);
+}
+/// Gives a frame that is zeroed and that the interpreter never runs a function and its code, without references.
+inline void lend(Frame* frame, PyFunctionObject* function, PyCodeObject* code) {
+  frame->f_funcobj = PyStackRef_FromPyObjectBorrow(reinterpret_cast<PyObject*>(function));
+  frame->f_executable = PyStackRef_FromPyObjectBorrow(reinterpret_cast<PyObject*>(code));
+  frame->stackpointer = frame->localsplus;  // the collector looks at what is below
 }
 
 inline bool error_set(PyThreadState* tstate) { return tstate->current_exception != nullptr; }

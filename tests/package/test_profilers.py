@@ -1,0 +1,127 @@
+"""Tools that look at the stack from outside see marked functions; the program does not see what is there for them."""
+
+from __future__ import annotations
+
+import collections
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.capture
+
+PROGRAM = """
+import faulthandler, sys, tempfile, threading, time
+import numpy as np
+import framejit as fj
+
+@fj.jit
+def heavy(x, y):
+    return np.exp(np.sin(x) * y) + np.sqrt(x * x + y * y)
+
+@fj.jit
+def light(x):
+    return x + 1
+
+class Model:
+    @fj.jit
+    def method(self, x):
+        return np.tanh(np.exp(x) * 0.5) - x
+
+def run(seconds, *calls):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for call, arguments in calls:
+            call(*arguments)
+
+big, small = np.full(300_000, 0.5), np.ones(4)
+fj.set_num_threads(1)
+run(0, (heavy, (big, big)), (light, (small,)), (Model().method, (big,)))
+"""
+
+
+def run(code: str) -> str:
+    command = [sys.executable, "-c", PROGRAM + textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_stacks_of_other_threads():
+    """faulthandler reads the stacks as profilers do; sys._current_frames() is what programs see."""
+    shown = run("""
+    thread = threading.Thread(target=run, args=(240, (heavy, (big, big))), daemon=True)
+    thread.start()
+    text = ""
+    with tempfile.TemporaryFile("w+") as file:
+        while "in heavy" not in text and thread.is_alive():
+            faulthandler.dump_traceback(file)
+            names, frame = [], sys._current_frames()[thread.ident]
+            while frame:
+                names.append(frame.f_code.co_name)
+                frame = frame.f_back
+            assert "heavy" not in names, names
+            file.seek(0)
+            text = file.read()
+    print(text)
+    sys.stdout.flush()
+    """)
+    lines = [line.strip() for line in shown.split("\n")]
+    at = next(i for i, line in enumerate(lines) if line.endswith(" in heavy"))
+    assert lines[at] == 'File "<string>", line 6 in heavy'
+    assert lines[at + 1].endswith(" in run")
+
+
+def test_own_frames_are_what_they_were():
+    """What a marked function calls finds its callers, and so do functions that come after it."""
+    run("""
+    def names(array):
+        found, frame = [], sys._getframe()
+        while frame:
+            found.append(frame.f_code.co_name)
+            frame = frame.f_back
+        return found
+
+    @fj.custom_op(shape=lambda shape: shape)
+    def looks(x):
+        seen.append(names(x))
+        return x
+
+    @fj.jit
+    def calls(x):
+        return looks(x * 2) + 1
+
+    seen = []
+    for _ in range(4):
+        calls(small)
+        light(small)
+        assert names(small) == ["names", "<module>"]
+    assert len(seen) >= 4
+    for found in seen:  # the bytecode runs now and then, to be compared
+        assert found in (["names", "looks", "<module>"], ["names", "looks", "__call__", "calls", "<module>"]), found
+    """)
+
+
+@pytest.mark.parametrize("name", ["heavy", "method"])
+def test_py_spy(tmp_path, name):
+    py_spy = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
+    if py_spy is None:
+        pytest.skip("no py-spy")
+    call = "(heavy, (big, big))" if name == "heavy" else "(Model().method, (big,))"
+    (tmp_path / "program.py").write_text(f"{PROGRAM}\nrun(2, {call})\n")
+    command = [py_spy, "record", "--format", "raw", "--output", "stacks.txt", "--"]
+    done = subprocess.run(
+        [*command, sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+    if any(reason in done.stderr for reason in ("Permission denied", "Unsupported version", "Operation not permitted")):
+        pytest.skip(f"py-spy cannot look into this Python: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    samples: collections.Counter[bool] = collections.Counter()
+    for line in (tmp_path / "stacks.txt").read_text().splitlines():
+        stack, _, count = line.rpartition(" ")
+        if "run (program.py" in stack:
+            samples[f"{name} (program.py" in stack] += int(count)
+    assert samples[True] > samples[False], (samples, done.stderr)
