@@ -272,6 +272,42 @@ def test_figures_are_kept_with_the_benchmarks():
     assert not found
 
 
+BENCHMARKS = "benchmarks/computations.md"
+MEASURED_ROWS = {
+    "`a*b + c`, 1,000 float64": "a*b+c, float64 | 1,000",
+    "`a*b + c`, 10 million float64": "a*b+c, float64 | 10,000,000",
+    "Black-Scholes, 1,000 float64": "Black-Scholes, float64 | 1,000",
+    "Black-Scholes, 10 million float64": "Black-Scholes, float64 | 10,000,000",
+    "`sqrt(x*x + y*y) * sin(z) + exp(-w)`, 1,000 float64": "sqrt(x²+y²)·sin z + exp(-w), float64 | 1,000",
+    "the same, 10 million float64": "sqrt(x²+y²)·sin z + exp(-w), float64 | 10,000,000",
+    "softmax of rows, 1024 x 1024 float32": "softmax of rows, float32 | 1,048,576",
+    "layer norm of rows, 1024 x 1024 float32": "layer norm of rows, float32 | 1,048,576",
+    "image in uint8, 10 million pixels": "pixels, inverted, uint8 | 10,000,000",
+    "loop over 10,000 single elements": "loop over elements, float64 | 10,000",
+}
+
+
+def test_table_of_the_readme_is_what_was_measured():
+    def rows(page, title):
+        table = (ROOT / page).read_text(encoding="utf-8").split(title, 1)[1].lstrip().split("\n\n", 1)[0]
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+    measured = {f"{name} | {count}": cells for name, count, _, *cells in rows(BENCHMARKS, "| computation | elements |")}
+    *shown, first_call = rows("README.md", "| computation |")
+    assert {name for name, *_ in shown} == set(MEASURED_ROWS)
+    for name, *cells in shown:
+        o0, o1, numba, numexpr, jax, torch = measured[MEASURED_ROWS[name]]
+        for cell, expected in zip(cells, (o0, o1, numba, jax, torch, numexpr), strict=True):
+            if cell == "-":
+                assert not expected[0].isdigit(), name
+            else:
+                digit = 10.0 ** -len(cell.partition(".")[2])
+                assert abs(float(cell) - float(expected)) < 0.51 * digit, (name, cell, expected)
+    text = (ROOT / BENCHMARKS).read_text(encoding="utf-8")
+    times = re.search(r"framejit ([\d.]+) ms at O0 and ([\d.]+) ms at O1, Numba (\d+) ms", text)
+    assert [float(cell) for cell in first_call[1:4]] == [round(float(time), 1) for time in times.groups()]
+
+
 def test_spelling():
     """Of pages, comments, docstrings and messages."""
     files = [str(path.relative_to(ROOT)) for path in [*FILES, ROOT / "pyproject.toml"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
+import pydoc
 import warnings
 
 import framejit as fj
@@ -186,6 +187,20 @@ def test_metadata_is_kept():
     assert inspect.signature(marked) == inspect.signature(f)
     assert callable(marked)
     assert inspect.getsource(marked) == inspect.getsource(f)
+    assert f"f{inspect.signature(f)}\n    Doc of f.\n" in pydoc.render_doc(marked, renderer=pydoc.plaintext)
+
+
+def test_inspect_asks_for_the_type():
+    """Functions of Python only have a file for it. If marked ones claimed to be of their type, cloudpickle would believe it too,
+    and send the function without the mark.
+    """
+    marked = fj.jit(f)
+    for other in (marked, functools.lru_cache(f), functools.partial(f)):
+        assert not inspect.isfunction(other)
+        with pytest.raises(TypeError, match="function.* was expected"):
+            inspect.getfile(other)
+    assert inspect.getfile(inspect.unwrap(marked)) == inspect.getfile(f) == __file__
+    assert inspect.getsourcefile(inspect.unwrap(Thing.method)) == __file__
 
 
 class Thing:
