@@ -13,6 +13,8 @@ import pytest
 
 pytestmark = pytest.mark.capture
 
+# What py-spy says if it may not look into other processes, or does not know this version of Python.
+UNABLE = ("Permission denied", "Operation not permitted", "Unsupported version", "Failed to find python version")
 PROGRAM = """
 import faulthandler, sys, tempfile, threading, time
 import numpy as np
@@ -71,7 +73,7 @@ def test_stacks_of_other_threads():
     """)
     lines = [line.strip() for line in shown.split("\n")]
     at = next(i for i, line in enumerate(lines) if line.endswith(" in heavy"))
-    assert lines[at] == 'File "<string>", line 6 in heavy'
+    assert lines[at] in ('File "<string>", line 6 in heavy', 'File "<string>", line ??? in heavy')  # by version of Python
     assert lines[at + 1].endswith(" in run")
 
 
@@ -116,7 +118,7 @@ def test_py_spy(tmp_path, name):
     done = subprocess.run(
         [*command, sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )
-    if any(reason in done.stderr for reason in ("Permission denied", "Unsupported version", "Operation not permitted")):
+    if any(reason in done.stderr for reason in UNABLE):
         pytest.skip(f"py-spy cannot look into this Python: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     samples: collections.Counter[bool] = collections.Counter()
