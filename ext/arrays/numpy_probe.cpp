@@ -92,8 +92,10 @@ struct Cuts {
 SumOrder find_order() {
   Cuts<float> single;
   Cuts<double> twice;
-  for (std::uint64_t seed : {1, 2, 3}) {
-    const std::vector<double> x = rough_numbers<double>(2 * kOldCut + 1003, seed);
+  // Around zero the two orders give different sums, of both types. Of one sign they are often equal.
+  for (std::uint64_t seed : {2, 3}) {
+    std::vector<double> x = rough_numbers<double>(kOldCut + 1003, seed);
+    for (double& value : x) value -= 0.6;
     if (!single.add(x, NPY_FLOAT32) || !twice.add(x, NPY_FLOAT64)) return {};
   }
   if (single.whole == single.cut || single.cut != twice.cut || single.whole != twice.whole) return {};

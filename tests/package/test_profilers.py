@@ -73,7 +73,10 @@ def test_stacks_of_other_threads():
     """)
     lines = [line.strip() for line in shown.split("\n")]
     at = next(i for i, line in enumerate(lines) if line.endswith(" in heavy"))
-    assert lines[at] in ('File "<string>", line 6 in heavy', 'File "<string>", line ??? in heavy')  # by version of Python
+    assert lines[at] in (
+        'File "<string>", line 6 in heavy',
+        'File "<string>", line ??? in heavy',
+    )  # by version of Python
     assert lines[at + 1].endswith(" in run")
 
 

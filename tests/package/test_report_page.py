@@ -113,6 +113,7 @@ function measure(frame) {
     repeated: ids.filter((id, i) => ids.indexOf(id) !== i),
     texts: texts.length, worst: texts.slice(0, 3), folded,
     back: behind(win, doc.querySelector('.fj')),
+    first: [...doc.querySelectorAll('h1')].map(e => e.nextElementSibling).map(e => [e.className.split(' ')[0], Math.round(e.getBoundingClientRect().bottom)]),
     pictures: [...doc.querySelectorAll('svg')].map(s => [s.querySelectorAll('rect').length, s.getBoundingClientRect().width > 0]),
   };
 }
@@ -183,6 +184,8 @@ def test_page(browser, pages, tmp_path, dark):
         assert page["dead"] == [] and page["links"] > 0, name
         assert page["repeated"] == [], name
         assert page["texts"] > 100, name
+        assert page["first"] and all(kind == "gain" for kind, _ in page["first"]), name  # what was gained comes first,
+        assert page["first"][0][1] < 400, name  # on the first screen
         assert page["worst"][0][0] >= 4.5, (name, page["worst"])
         assert page["pictures"] and all(boxes > 1 and shown for boxes, shown in page["pictures"]), name
         lit = sum(map(int, re.findall(r"\d+", page["back"])[:3]))
