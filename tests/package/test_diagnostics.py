@@ -180,7 +180,8 @@ def test_show(capsys):
     assert "<region>" in capsys.readouterr().out
 
 
-def test_rich(monkeypatch):
+@pytest.fixture
+def rich(monkeypatch):
     try:
         import rich  # noqa: F401
     except ImportError:
@@ -188,6 +189,24 @@ def test_rich(monkeypatch):
         for name in ("rich", "rich.console", "rich.panel", "rich.text"):
             module = pytest.importorskip(name.replace("rich", "pip._vendor.rich", 1))
             monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_colors_that_the_environment_asks_for(rich, monkeypatch, capsys):
+    """Not only on a terminal."""
+    report = fj.explain(breaks)(np.ones(3), [])
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for value, colored in (("1", True), ("", False)):
+        monkeypatch.setenv("FORCE_COLOR", value)
+        report.show()
+        assert ("\x1b[31m" in capsys.readouterr().out) == colored
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    report.show()
+    assert "\x1b[31m" not in capsys.readouterr().out
+
+
+def test_rich(rich):
     report = fj.explain(breaks)(np.ones(3), [])
     from rich.console import Console
 

@@ -162,13 +162,19 @@ class Explanation:
         return renderable(self._summary(), self.functions)
 
     def show(self, *, bytecode: bool = False) -> None:
-        """Print the report, in colours if `rich` is installed and the output is a terminal, or with the bytecode."""
+        """Print the report, or the report with the bytecode.
+
+        It has colours if `rich` is installed and the output is a terminal, or the environment variable FORCE_COLOR is
+        set. NO_COLOR turns them off.
+        """
+        import os
         import sys
 
-        if not bytecode and sys.stdout.isatty() and find_spec("rich") is not None:
-            from rich import print as rich_print
+        colors = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+        if not bytecode and colors and find_spec("rich") is not None:
+            from rich.console import Console
 
-            rich_print(self)
+            Console().print(self)
         else:
             print(self.text(bytecode=bytecode))
 
