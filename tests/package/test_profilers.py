@@ -33,6 +33,11 @@ class Model:
     def method(self, x):
         return np.tanh(np.exp(x) * 0.5) - x
 
+def in_place(x):
+    return np.cos(np.exp(x) * 0.5) - x
+
+fj.mark(in_place)
+
 def run(seconds, *calls):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -41,7 +46,7 @@ def run(seconds, *calls):
 
 big, small = np.full(300_000, 0.5), np.ones(4)
 fj.set_num_threads(1)
-run(0, (heavy, (big, big)), (light, (small,)), (Model().method, (big,)))
+run(0, (heavy, (big, big)), (light, (small,)), (Model().method, (big,)), (in_place, (big,)))
 """
 
 
@@ -110,12 +115,14 @@ def test_own_frames_are_what_they_were():
     """)
 
 
-@pytest.mark.parametrize("name", ["heavy", "method"])
-def test_py_spy(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("heavy", "(heavy, (big, big))"), ("method", "(Model().method, (big,))"), ("in_place", "(in_place, (big,))")],
+)
+def test_py_spy(tmp_path, name, call):
     py_spy = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
     if py_spy is None:
         pytest.skip("no py-spy")
-    call = "(heavy, (big, big))" if name == "heavy" else "(Model().method, (big,))"
     (tmp_path / "program.py").write_text(f"{PROGRAM}\nrun(2, {call})\n")
     command = [py_spy, "record", "--format", "raw", "--output", "stacks.txt", "--"]
     done = subprocess.run(
