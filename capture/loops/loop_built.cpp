@@ -42,8 +42,8 @@ Ref<> built(uint64_t& code, const int64_t*& cell) {
   return made;
 }
 
-/// Lists and the like that the loop that runs has made, and what it has taken from others. They live until it is left, at the latest
-/// when they are many.
+/// Lists and the like that the loop that runs has made, and what it has taken from others. They live until it is left,
+/// at the latest when they are many.
 std::vector<Ref<>> made_lists;
 int64_t made_bytes = 0;
 
@@ -58,7 +58,8 @@ bool is_full() {
 int64_t keep(Ref<> made) {
   if (!made) return PyErr_Clear(), 0;
   made_bytes += static_cast<int64_t>(sizeof(PyListObject));
-  if (PyList_CheckExact(made.get())) made_bytes += static_cast<int64_t>(sizeof(PyObject*)) * PyList_GET_SIZE(made.get());
+  if (PyList_CheckExact(made.get()))
+    made_bytes += static_cast<int64_t>(sizeof(PyObject*)) * PyList_GET_SIZE(made.get());
   made_lists.push_back(std::move(made));
   return reinterpret_cast<int64_t>(made_lists.back().get());
 }
@@ -170,7 +171,7 @@ cfg::Id Parts::code() {
   return t_.integer(static_cast<int64_t>(code_));
 }
 
- /// Variables that hold the same tuple: they have to find the object that is made.
+/// Variables that hold the same tuple: they have to find the object that is made.
 std::vector<Typed*> Parts::holders_of(const Typed& v) {
   std::vector<Typed*> out;
   const auto look = [&](Typed& part) {

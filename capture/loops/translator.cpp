@@ -663,7 +663,8 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::ListAppend: {
       const Typed item = pop_known();
-      const std::optional<Typed> list = list_of(*this, f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]);
+      const std::optional<Typed> list =
+          list_of(*this, known(*this, f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]));
       if (!list) throw NotCompiled{"an item of what is no list"};
       append(*this, *list, item);
       next();

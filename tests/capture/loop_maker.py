@@ -283,7 +283,7 @@ class LoopMaker:
     def comprehension(self, depth: int = 1) -> str:
         """What stands in the brackets of a list comprehension, or of a generator expression."""
         names, name = list(self.names), self.pick("e", "f", "e", "s")
-        over = self.pick("range(n)", "range(k, 4)", f"range({self.atom()})", "l", "a", "m[0]", "b[1:]", "c", "(1, k, 0.5)", "held")
+        over = self.pick("range(n)", "range(k, 4)", "range(len(a))", "l", "a", "m[0]", "b[1:]", "c", "(1, k, 0.5)", "held")
         self.names += [name] * 3
         both = f"{name}, g"
         target, over = self.pick((name, over), (name, over), (name, over), (both, f"zip({over}, l)"), (both, f"enumerate({over})"))
@@ -294,7 +294,7 @@ class LoopMaker:
             item = f"(u := {item})"
         made = f"{item} for {target} in {over}"
         if depth and self.random.random() < 0.2:
-            made += f" for v in {self.pick('range(3)', f'range({name})', 'l')}"
+            made += f" for v in {self.pick('range(3)', 'range(k)', 'l')}"
         if self.random.random() < 0.35:
             made += f" if {self.condition()}"
         self.names = names
