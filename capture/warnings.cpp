@@ -1,7 +1,10 @@
 // A filter that asks which thread warns, and a function in whose frame calls are made.
 #include "capture/warnings.h"
 
+#include <frameobject.h>
+
 #include <exception>
+#include <string_view>
 #include <utility>
 
 namespace framejit::capture {
@@ -88,6 +91,35 @@ class Raising {
   PyObject* row_;
 };
 
+struct Raised {
+  PyObject *type, *value, *traceback;
+};
+
+/// Is it a library's whose functions are called, the standard library's, or ours?
+bool is_of_library(PyObject* globals) {
+  PyObject* const name = PyDict_GetItemString(globals, "__name__");
+  const char* const utf8 = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (!utf8) return PyErr_Clear(), false;
+  std::string_view home(utf8);
+  home = home.substr(0, home.find('.'));
+  for (const char* own : {"numpy", "scipy", "framejit"})
+    if (home == own) return true;
+  PyObject* const standard = PySys_GetObject("stdlib_module_names");
+  const Ref<> key = Ref<>::steal(PyUnicode_FromStringAndSize(home.data(), static_cast<Py_ssize_t>(home.size())));
+  const bool is_standard = standard && key && PySequence_Contains(standard, key.get()) == 1;
+  return PyErr_Clear(), is_standard;
+}
+
+/// Has the exception come through a function that the call cannot have called: a signal's handler?
+bool passed_other_code(PyObject* traceback) {
+  if (!traceback) return false;
+  for (auto* at = reinterpret_cast<PyTracebackObject*>(traceback); at; at = at->tb_next) {
+    const Ref<> globals = Ref<>::steal(PyFrame_GetGlobals(at->tb_frame));
+    if (!globals || !is_of_library(globals.get())) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_own_filter(PyObject* object) { return object == filter(); }
@@ -109,15 +141,20 @@ Ref<> call_with_warnings_raised(const std::function<Ref<>()>& call) {
 }
 
 void clear_error_of_call(PyObject* other) {
-  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError,
-                        PyExc_RuntimeError, PyExc_Warning, PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError,
-                        PyExc_BufferError, PyExc_SystemError, other})
-    if (!PyErr_Occurred() || (own && PyErr_ExceptionMatches(own))) return PyErr_Clear();
-  struct Raised {
-    PyObject *type, *value, *traceback;
-  };
+  if (!PyErr_Occurred()) return;
   auto* raised = new Raised;
   PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
+  if (!passed_other_code(raised->traceback))
+    for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError,
+                          PyExc_MemoryError, PyExc_RuntimeError, PyExc_Warning, PyExc_AttributeError, PyExc_NameError,
+                          PyExc_AssertionError, PyExc_BufferError, PyExc_SystemError, other})
+      if (own && PyErr_GivenExceptionMatches(raised->type, own)) {
+        Py_DECREF(raised->type);
+        Py_XDECREF(raised->value);
+        Py_XDECREF(raised->traceback);
+        delete raised;
+        return;
+      }
   Py_AddPendingCall(
       [](void* memory) {
         auto* all = static_cast<Raised*>(memory);

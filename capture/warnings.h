@@ -15,9 +15,9 @@ Ref<> call_with_warnings_raised(const std::function<Ref<>()>& call);
 /// Is it the filter that stands in `warnings` while such a call runs? It matches no warning of another thread.
 bool is_own_filter(PyObject* filter);
 
-/// Clears what a call raised: exceptions of Python's kinds, and of the `other` one. What is none of these was not
-/// raised by the call but by a signal handler in it, such as KeyboardInterrupt: it is raised again at the next
-/// instruction.
+/// Clears what a call raised: exceptions of Python's kinds, and of the `other` one. What is none of these, such as
+/// KeyboardInterrupt, or has come through a function that is no library's, was not raised by the call but by a signal
+/// handler in it: it is raised again at the next instruction.
 void clear_error_of_call(PyObject* other = nullptr);
 
 }  // namespace framejit::capture

@@ -1,6 +1,7 @@
 // np.errstate: a ContextVar in NumPy 2, thread-local in NumPy 1.
 #include "ext/arrays/errstate.h"
 
+#include "capture/warnings.h"
 #include "ext/arrays/numpy_api.h"
 #include "graph/graph.h"
 
@@ -135,7 +136,7 @@ ScopedErrState::ScopedErrState(unsigned raising, const ErrState& now) {
                                                          raising_mask(raising), Py_None))
                       : Ref<>();
   }
-  PyErr_Clear();
+  capture::clear_error_of_call();
 }
 
 ScopedErrState::~ScopedErrState() {
@@ -159,7 +160,7 @@ bool scipy_is_silent() {
     return special ? PyObject_GetAttrString(special.get(), "geterr") : nullptr;
   });
   Ref<> state = reader ? Ref<>::steal(PyObject_CallNoArgs(reader)) : Ref<>();
-  PyErr_Clear();
+  capture::clear_error_of_call();
   if (!state || !PyDict_Check(state.get())) return false;
   PyObject *key, *action;
   for (Py_ssize_t i = 0; PyDict_Next(state.get(), &i, &key, &action);)

@@ -1,6 +1,7 @@
 // The probes: each compares NumPy with the candidates on data that tells them apart.
 #include "ext/arrays/numpy_probe.h"
 
+#include "capture/warnings.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/promotion.h"
 
@@ -184,7 +185,7 @@ codegen::ComplexForms find_complex(int type_num) {
 bool promotion_state_is(const char* expected) {
   Ref<> getter = Ref<>::steal(PyObject_GetAttrString(numpy_module(), "_get_promotion_state"));
   Ref<> state = getter ? Ref<>::steal(PyObject_CallNoArgs(getter.get())) : Ref<>();
-  PyErr_Clear();
+  capture::clear_error_of_call();
   return !state || (PyUnicode_Check(state.get()) && PyUnicode_CompareWithASCIIString(state.get(), expected) == 0);
 }
 
@@ -197,7 +198,7 @@ npy_intp strides_of_new_axis() {
         keywords = Ref<>::steal(Py_BuildValue("{s:i}", "ndmin", 2));
   Ref<> rows =
       array && args && keywords ? Ref<>::steal(PyObject_Call(array.get(), args.get(), keywords.get())) : Ref<>();
-  PyErr_Clear();
+  capture::clear_error_of_call();
   return rows && PyArray_Check(rows.get()) ? PyArray_STRIDE(reinterpret_cast<PyArrayObject*>(rows.get()), 0) : 0;
 }
 
@@ -218,7 +219,7 @@ class Found {
   const T& get(F&& search) {
     if (!value_) {
       T found = search();
-      PyErr_Clear();
+      capture::clear_error_of_call();
       if (!value_) value_ = found;
     }
     return *value_;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "capture/warnings.h"
+
 namespace framejit::ext::arrays {
 
 using capture::break_at;
@@ -30,7 +32,7 @@ capture::Ref<> find_ufunc(std::string_view name) {
     name.remove_prefix(dot + 1);
   }
   Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), std::string(name).c_str())) : Ref<>();
-  PyErr_Clear();
+  capture::clear_error_of_call();
   return found && PyObject_TypeCheck(found.get(), &PyUFunc_Type) ? found : Ref<>();
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "capture/python_names.h"
+#include "capture/warnings.h"
 #include "ext/library_calls/library_call.h"
 #include "ext/library_calls/listed_functions.h"
 #include "graph/pass.h"
@@ -81,7 +82,7 @@ bool is_listed(PyObject* callable) {
                               [&](const char* known) { return std::string_view(known) == words; }));
     Ref<> module = is_known ? Ref<>::steal(PyImport_ImportModule(home)) : Ref<>();
     Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), words)) : Ref<>();
-    PyErr_Clear();
+    capture::clear_error_of_call();
     if (found.get() == callable) return true;
   }
   return false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capture/python_names.h"
+#include "capture/warnings.h"
 #include "ext/arrays/numpy_api.h"
 
 namespace framejit::ext::library_calls {
@@ -75,7 +76,7 @@ bool is_library_function(PyObject* callable) {
   const Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
   const Ref<> name = home ? Ref<>::steal(PyObject_GetAttrString(callable, "__name__")) : Ref<>();
   const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  if (!words) PyErr_Clear();
+  if (!words) capture::clear_error_of_call();
   if (!words || !PyUnicode_Check(home.get())) return false;
   for (const Listed& row : listed()) {
     if (PyUnicode_CompareWithASCIIString(home.get(), row.module) != 0) continue;
@@ -83,7 +84,7 @@ bool is_library_function(PyObject* callable) {
       continue;
     Ref<> module = Ref<>::steal(PyImport_GetModule(home.get()));
     Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), words)) : Ref<>();
-    PyErr_Clear();
+    capture::clear_error_of_call();
     if (found.get() != callable) return false;
     Py_INCREF(callable);
     return (*known)[callable] = true;
