@@ -50,15 +50,19 @@ std::string break_text(const capture::Break& b, PyObject* record) {
 
 }  // namespace
 
-bool internal_error(const std::string& where, const std::string& what) {
+bool internal_error(const char* where, const char* what) noexcept {
   ++module::stats.internal_errors;
   if (PyErr_Occurred()) PyErr_Clear();
-  if (module::events_on(module::Channel::Perf))
-    emit(module::Channel::Perf,
-         std::move(
-             module::Record().put("function", where).put("what", std::string("internal error")).put("text", what)));
+  if (!where) where = "?";
+  if (module::events_on(module::Channel::Perf)) try {
+      emit(module::Channel::Perf, std::move(module::Record()
+                                                .put("function", std::string(where))
+                                                .put("what", std::string("internal error"))
+                                                .put("text", std::string(what))));
+    } catch (const std::exception&) {  // no memory to tell it
+    }
   if (!module::config().strict) return false;
-  PyErr_Format(PyExc_RuntimeError, "framejit: internal error in %s(): %s", where.c_str(), what.c_str());
+  PyErr_Format(PyExc_RuntimeError, "framejit: internal error in %s(): %s", where, what);
   return true;
 }
 

@@ -8,8 +8,9 @@
 
 namespace framejit::ext::dispatch {
 
-/// Counts an error of ours and tells the log; raises it as RuntimeError and gives true where config.strict says so.
-bool internal_error(const std::string& where, const std::string& what);
+/// Counts an error of ours and tells the log; raises it as RuntimeError and gives true where config.strict says so. The
+/// error may be that there is no memory. `where`: null where there is no name.
+bool internal_error(const char* where, const char* what) noexcept;
 /// GraphBreakError with the record of the break.
 void raise_graph_break(const capture::Break& b);
 /// `made`: how many entries were compiled.

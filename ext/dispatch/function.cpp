@@ -185,8 +185,7 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 [[gnu::noinline, gnu::cold]] PyObject* call_after_error(FunctionObject* f, const char* what, PyObject* const* args,
                                                         std::size_t nargsf, PyObject* kwnames) {
   Ref<> name = Ref<>::share(f->function->func_qualname);
-  const char* utf8 = PyUnicode_AsUTF8(name.get());
-  if (internal_error(utf8 ? utf8 : "?", what)) return nullptr;
+  if (internal_error(PyUnicode_AsUTF8(name.get()), what)) return nullptr;
   return call_original(f, args, nargsf, kwnames);
 }
 

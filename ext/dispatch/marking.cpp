@@ -88,8 +88,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_compiled(PyFunctionObje
   try {
     return enter_checked(function, code, locals);
   } catch (const std::exception& error) {
-    const char* name = PyUnicode_AsUTF8(code->co_qualname);
-    if (internal_error(name ? name : "?", error.what())) return {true, nullptr, nullptr};
+    if (internal_error(PyUnicode_AsUTF8(code->co_qualname), error.what())) return {true, nullptr, nullptr};
     return {};
   }
 }

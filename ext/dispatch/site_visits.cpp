@@ -110,7 +110,7 @@ bool ask_verified(CodeState& state, CompileSite& place, uint32_t site, const Fra
   std::string difference;
   const bool first = site == state.entries.sites.code()->sites().front();
   if (state.predictions.visit(state.code(), site, first, frame, difference) != Predictions::Visit::Ready) return false;
-  if (!difference.empty() && internal_error(state.name(), difference)) keep_error(state);
+  if (!difference.empty() && internal_error(state.name().c_str(), difference.c_str())) keep_error(state);
   std::shared_ptr<Entry> entry;
   if (place.is_for(frame.globals, frame.builtins)) {
     entry = place.fitting(frame);
@@ -138,7 +138,7 @@ bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate&
     if (settings().stress.verify) return ask_verified(*this, *place, site, frame);
     return ask_place(*this, *place, site, frame, update);
   } catch (const std::exception& error) {
-    if (internal_error(name(), error.what())) keep_error(*this);
+    if (internal_error(PyUnicode_AsUTF8(code()->co_qualname), error.what())) keep_error(*this);
     place->exhausted = true;
     return false;
   }
