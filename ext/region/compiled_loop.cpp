@@ -179,6 +179,12 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   loop->taken_.assign(graph.exits.size(), 0);
   loop->guards_ = &guards;
   loop->interpreted_ = options.interpreted;
+  for (const LoopExit& exit : program->exits) {
+    loop->most_made_ = std::max(loop->most_made_, exit.objects.size());
+    loop->most_held_ = std::max(loop->most_held_, exit.objects.size() + exit.attributes.size());
+    loop->most_locals_ = std::max(loop->most_locals_, exit.locals.size());
+    loop->most_stack_ = std::max(loop->most_stack_, exit.stack.size());
+  }
   loop->program_ = std::move(program);
   return loop;
 }
@@ -204,15 +210,11 @@ int64_t CompiledLoop::faster_half(std::vector<int64_t> ns) {
 }
 
 /// A run that was cut goes on with the code for several rounds at once.
-void CompiledLoop::note_run(int64_t nanoseconds, bool was_cut) {
+void CompiledLoop::note_run(int64_t nanoseconds, bool was_cut) try {
   if (captured_) {
     run_ns_ += nanoseconds;
     if (run_ns_ <= widen_after || (widen_after > 0 && run_ns_ <= kTimesCompiled * compile_ns_)) return;
-    try {
-      widen();
-    } catch (const std::exception&) {  // the run has had its effects: the kernel that there is stays
-      ++module::stats.internal_errors;
-    }
+    widen();
     if (was_cut && widened_) use_ = 1;
   } else if (widened_) {
     kernels_[use_].ns.push_back(nanoseconds);
@@ -224,6 +226,8 @@ void CompiledLoop::note_run(int64_t nanoseconds, bool was_cut) {
     if (use_ == 1) program_->cfg = std::move(*widened_);
     widened_.reset();
   }
+} catch (const std::exception&) {  // the run has had its effects: the kernel that there is stays
+  ++module::stats.internal_errors;
 }
 
 Ref<> CompiledLoop::object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
@@ -347,6 +351,12 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
 }
 
 bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
+  // The room for what the frame gets: once the loop has had its effects, there is no way back.
+  std::vector<Ref<>> made, held;
+  made.reserve(most_made_);
+  held.reserve(most_held_);
+  update.locals.reserve(update.locals.size() + most_locals_);
+  update.stack.reserve(update.stack.size() + most_stack_);
   int64_t on_stack[kValuesOnStack];
   std::unique_ptr<int64_t[]> on_heap;
   if (most_values_ > kValuesOnStack) on_heap.reset(new int64_t[most_values_]);
@@ -397,7 +407,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   update.exit_instr = exit.instr;
   update.kept = exit.kept;
   // New objects may start a garbage collection, whose callbacks may let go of what the loop has found.
-  std::vector<Ref<>> made(exit.objects.size()), held;
+  made.resize(exit.objects.size());
   for (std::size_t i = 0; i < exit.objects.size(); ++i) {
     const LoopObject& o = exit.objects[i];
     if (o.kind == LoopObject::Kind::View) held.push_back(Ref<>::share(fetched(o.index, m)));

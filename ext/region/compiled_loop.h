@@ -110,6 +110,7 @@ class CompiledLoop {
   std::optional<cfg::Cfg> captured_;  // until it is widened
   std::optional<cfg::Cfg> widened_;   // while the kernels take turns
   std::size_t most_values_ = 0;
+  std::size_t most_made_ = 0, most_held_ = 0, most_locals_ = 0, most_stack_ = 0;  // of all exits
   bool interpreted_ = false;  // runs go through the reference interpreter (stress)
   std::vector<int64_t> taken_;
   int64_t parallel_rounds_ = 0;

@@ -260,6 +260,9 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
 Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& update) {
   if (loop_) return enter_loop(frame, update);
   if (frame.outlives && region_->returns) return Outcome::Declined;
+  // The room for what the frame gets: once effects are committed, there is no way back.
+  update.locals.reserve(update.locals.size() + region_->locals.size());
+  update.stack.reserve(update.stack.size() + region_->stack.size() + 1);
   return run(frame, true, [&](PyObject** objects, bool warned) {
     if (!warned) [[unlikely]]
       defer_error();
