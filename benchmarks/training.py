@@ -399,7 +399,10 @@ def main() -> None:
         "--engines", default=",".join(ENGINES), help="engine or engine=interpreter that has it, by commas"
     )
     parser.add_argument(
-        "--patience", type=float, default=60, help="seconds; an engine whose first call takes longer is measured by that call"
+        "--patience",
+        type=float,
+        default=60,
+        help="seconds; an engine whose first call takes longer is measured by that call",
     )
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
