@@ -1,6 +1,7 @@
 // emit(): a LoopNest to position-independent bytes, through asmjit's register allocator.
 #include "codegen/emit.h"
 
+#include <new>
 #include <string>
 
 #include "codegen/asmjit_shim.h"
@@ -14,6 +15,7 @@ namespace {
 class ErrorRecorder : public asmjit::ErrorHandler {
  public:
   void handleError(asmjit::Error code, const char* message, asmjit::BaseEmitter*) override {
+    if (code == asmjit::kErrorOutOfMemory) throw std::bad_alloc();  // what was asked for is not there
     if (text.empty()) text = std::to_string(code) + ": " + message;
   }
   std::string text;

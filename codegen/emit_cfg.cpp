@@ -3,6 +3,7 @@
 
 #include <asmjit/x86.h>
 
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ using cfg::Type;
 class ErrorRecorder : public asmjit::ErrorHandler {
  public:
   void handleError(asmjit::Error code, const char* message, asmjit::BaseEmitter*) override {
+    if (code == asmjit::kErrorOutOfMemory) throw std::bad_alloc();  // what was asked for is not there
     if (text.empty()) text = std::to_string(code) + ": " + message;
   }
   std::string text;

@@ -17,11 +17,14 @@ PhaseScope::PhaseScope(std::string_view name, Graph& graph, PassContext& context
       context_(context),
       start_(now_ns()),
       enabled_(std::find(context.disabled.begin(), context.disabled.end(), name) == context.disabled.end()),
-      exceptions_(std::uncaught_exceptions()) {}
+      exceptions_(std::uncaught_exceptions()),
+      timing_(context.timings.size()) {
+  if (enabled_) context.timings.push_back({name, 0, false});  // the end may come of a lack of memory
+}
 
 PhaseScope::~PhaseScope() noexcept(false) {
   if (!enabled_) return;
-  context_.timings.push_back({name_, now_ns() - start_, changed_});
+  context_.timings[timing_] = {name_, now_ns() - start_, changed_};
   if (!context_.verify || std::uncaught_exceptions() != exceptions_) return;
   const std::optional<std::string> violation = verify(graph_);
   FRAMEJIT_CHECK(!violation, "after " + std::string(name_) + ": " + *violation);

@@ -56,6 +56,7 @@ class PhaseScope {
   int64_t start_;
   bool enabled_, changed_ = false;
   int exceptions_;
+  std::size_t timing_;  // its place among the context's
 };
 
 // The passes (graph/passes/NAME.cpp). Each is idempotent, keeps what can be seen (values, layout, aliasing, which flags
