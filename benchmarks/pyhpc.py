@@ -5,7 +5,8 @@
 
 An equation of state of 48 coefficients, isoneutral mixing and turbulent kinetic energy, as ocean models compute them. Each program and size has a
 process of its own, on one thread, in which all take turns. Numba and JAX run the versions that are written for them there, if they are installed; JAX
-computes in float64. Figures are medians of speeds relative to NumPy in the same round. At O0 results are equal to NumPy's to the bit.
+computes in float64. Figures are medians of speeds relative to NumPy in the same round, by the CPU time of the process. At O0 results are equal to
+NumPy's to the bit.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from npbench import LEVELS, ONE_THREAD, is_same, parts
+from npbench import LEVELS, ONE_THREAD, XLA_ONE_THREAD, is_same, parts
 
 PROGRAMS = {"equation_of_state": "eos", "isoneutral_mixing": "isoneutral", "turbulent_kinetic_energy": "tke"}
 PEERS = ("numba", "jax")
 WARM = 20  # calls in front: in some of the first ones framejit compares compiled code with the bytecode
 COLUMNS = (*LEVELS, *PEERS)
-XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
 def arrays(value: Any) -> list[Any]:
@@ -38,14 +38,14 @@ def arrays(value: Any) -> list[Any]:
 
 
 def timed(call: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[float, Any]:
-    """Seconds, with the wait for what JAX computes in the background. The programs change some of their arguments."""
+    """Seconds of CPU time, with the wait for what JAX computes in the background. The programs change some of their arguments."""
     own = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-    start = time.perf_counter()
+    start = time.process_time()
     result = call(*own)
     for part in arrays(result):
         if hasattr(part, "block_until_ready"):
             part.block_until_ready()
-    return time.perf_counter() - start, result
+    return time.process_time() - start, result
 
 
 def peers(program: str, arguments: tuple[Any, ...]) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -99,7 +99,7 @@ def measure(program: str, size: int, rounds: int) -> dict[str, Any]:
 def row(program: str, size: int, options: argparse.Namespace) -> dict[str, Any]:
     """In a process of its own."""
     command = [sys.executable, __file__, "--checkout", str(options.checkout), "--rounds", str(options.rounds)]
-    env = {**os.environ, **dict.fromkeys((*ONE_THREAD, "NUMBA_NUM_THREADS"), "1"), "XLA_FLAGS": XLA_ONE_THREAD}
+    env = {**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "XLA_FLAGS": XLA_ONE_THREAD}
     done = subprocess.run([*command, "--row", program, "--sizes", str(size)], capture_output=True, text=True, env=env)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1][:100]
