@@ -306,6 +306,28 @@ def test_memory_that_nothing_was_written_to_yet():
     assert framejit.stats()["internal_errors"] == errors
 
 
+def test_ndarray_makes_memory_of_its_own():
+    def f(x):
+        whole, line, bools = np.ndarray(x.shape, x.dtype), np.ndarray(3), np.ndarray((2,), dtype=bool, order="C")
+        whole[:], line[:], bools[:] = x, 1, True
+        return whole, line, bools, np.ndarray(0).shape, np.ndarray(shape=(2, 0), dtype=None).size
+
+    x = np.arange(6.0).reshape(2, 3)
+    explained = framejit.explain(f)(x)
+    assert not explained.breaks and len(explained.graphs) == 1, str(explained)
+    assert_same(f, lambda: (x,))
+    for wrong in (
+        lambda x: np.ndarray((2, -1)),
+        lambda x: np.ndarray(2.5),
+        lambda x: np.ndarray(3, "no dtype"),
+        lambda x: np.ndarray((2, 3), float, x),
+        lambda x: np.ndarray(2, float, x, 8)[:],
+        lambda x: np.ndarray((9, 9), float, x),
+        lambda x: np.ndarray(),
+    ):
+        assert_same(wrong, lambda: (x,))
+
+
 def test_power_of_single_numbers():
     """np.power looks at strides, which a single number does not have."""
     random = np.random.default_rng(4)

@@ -61,6 +61,17 @@ Captured<Value*> call_empty(const Call& call) {
   return fresh_array(call.session, call.session.builder().empty(wanted.dtype, std::move(wanted.shape)));
 }
 
+/// np.ndarray(shape, dtype) of memory of its own.
+Captured<Value*> call_ndarray(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"shape", "dtype", "buffer", "offset", "strides", "order"}, 1));
+  FRAMEJIT_REQUIRE(none_given({v[2], v[4]}));
+  FRAMEJIT_REQUIRE(c_order_only(v[5]));
+  if (v[3]) return break_at(BreakId::UnsupportedArgument, "np.ndarray with an offset=");
+  FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  return fresh_array(call.session, call.session.builder().empty(dtype.value_or(DType::F64), std::move(shape)));
+}
+
 Captured<Value*> filled(const Call& call, int number) {
   FRAMEJIT_TRY(wanted, fresh_arguments(call));
   FRAMEJIT_TRY(value, known_number(call.session, number, wanted.dtype));
@@ -518,6 +529,7 @@ Captured<Value*> method_astype(const Call& call) {
 constexpr FunctionRow kFunctions[] = {
     {"empty", call_empty},
     {"empty_like", call_empty_like},
+    {"ndarray", call_ndarray},
     {"zeros", call_zeros, Op::Param, true},
     {"ones", call_ones, Op::Param, true},
     {"full", call_full, Op::Param, true},
