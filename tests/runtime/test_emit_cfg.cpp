@@ -321,6 +321,50 @@ TEST(EmitCfg, ParametersThatLoopsHandRound) {
     }
 }
 
+/// Adds up a count that goes down. Where it is left in the middle, the next count is given.
+Cfg counted_down() {
+  Cfg g;
+  g.blocks.resize(3);
+  g.exits.resize(2);
+  Node symbol;
+  symbol.op = Op::Symbol;
+  symbol.type = Type::I64;
+  const Id n = add(g, 0, symbol), zero = constant(g, 0, 0), one = constant(g, 0, 1), down = constant(g, 0, -1);
+  g.blocks[0].end = cfg::Block::End::Jump;
+  g.blocks[0].to[0] = {1, {n, zero}};
+  const Id left = g.add_param(1, Type::I64), sum = g.add_param(1, Type::I64);
+  const Id next = node(g, 1, Op::Add, Type::I64, left, down);
+  Node added;
+  added.op = Op::AddExact;
+  added.type = Type::I64;
+  added.args[0] = sum;
+  added.args[1] = left;
+  added.exit = 1;
+  const Id total = add(g, 1, added);
+  g.blocks[1].end = cfg::Block::End::Branch;
+  g.blocks[1].condition = node(g, 1, Op::Ne, Type::I64, left, one);
+  g.blocks[1].to[0] = {1, {next, total}};
+  g.blocks[1].to[1] = {2, {}};
+  g.blocks[2].end = cfg::Block::End::Leave;
+  g.blocks[2].exit = 0;
+  g.exits[0].values = {total};
+  g.exits[1].values = {next, sum};
+  return g;
+}
+
+TEST(EmitCfg, ANextCountThatAnExitGivesStaysInFrontOfIt) {
+  Cfg plain = counted_down(), passes = counted_down();
+  ASSERT_EQ(cfg::verify(plain), "");
+  cfg::optimize(passes);
+  ASSERT_EQ(cfg::verify(passes), "") << cfg::print(passes);
+  for (const int64_t n : {int64_t{1}, int64_t{5}, std::numeric_limits<int64_t>::max()})
+    for (const Cfg& g : {plain, passes}) {
+      const Result expected = interpreted(plain, {n}, nullptr), got = Kernel(g, Isa::Avx2).run({n}, nullptr);
+      EXPECT_EQ(got.exit, n > 5 ? 1 : 0);
+      EXPECT_EQ(got.values, expected.values);
+    }
+}
+
 TEST(EmitCfg, LoadsAreMadeAgainBehindStoresOnly) {
   Cfg g;
   g.blocks.resize(3);
