@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-FAMILIES = ("scalars", "vectors", "matrices", "rows", "lists", "helpers", "ordinary")
+FAMILIES = ("scalars", "vectors", "matrices", "rows", "lists", "helpers", "ordinary", "comprehensions")
 
 
 @dataclass(frozen=True)
