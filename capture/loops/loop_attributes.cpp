@@ -1,5 +1,9 @@
 // Attributes of instances in a compiled loop. One that the loop stores is a variable like others, and the instance gets
-// it where the loop is left: nothing looks at the instance before.
+// it where the loop is left: nothing looks at the instance before. Objects whose attributes of one name are read and
+// stored are known to be distinct. Properties are refused, because they may depend on such an attribute.
+//
+// A variable that functions share is a cell. What the loop stores in an existing cell is written at the exit, as an
+// attribute is. Cells of inlined functions are variables (Kind::Cell).
 #include <algorithm>
 #include <cstddef>
 

@@ -1,5 +1,10 @@
-// List comprehensions and generator expressions of a compiled loop. Their code is inlined: it makes a list, or it gives
-// each value to what consumes it, such as sum(). Nothing but the consumer sees a generator, so none is made.
+// List comprehensions and generator expressions of a compiled loop. Each is a nest of loops in a function of its own
+// (a list comprehension up to 3.11), and that function is inlined. It makes a list, or it gives each value to what
+// consumes it (Consumer), such as sum(), whose only argument it is. Nothing else sees a generator, so none is made.
+//
+// The call of it is where a region may begin, as at a loop's head (CodeView::begins_nest), if nothing else holds its
+// iterator. Nothing is seen of a comprehension before it is complete, so its checks lead back to in front of the call,
+// and the interpreter does the whole of it.
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -1,4 +1,8 @@
 // Lists of a compiled loop: items that are stored, appended and taken away, and lists that the loop makes.
+//
+// A list that the loop makes lives until the loop is left (MadeLists), so variables hold addresses and no references.
+// When they are many, making one more fails, and the loop is left and entered again. No cyclic collection runs
+// meanwhile. A tuple that a list holds keeps its address, and with it its identity.
 #include <algorithm>
 #include <bit>
 #include <utility>

@@ -1,4 +1,6 @@
-// Strings in a compiled loop: a character is a number, its code point.
+// Strings in a compiled loop: a character is a number, its code point. A str is an existing one, or a constant, and the
+// width of its characters is guarded (GuardKind::Width). Only instructions that look into it see its characters
+// (pop_container); for others it is an object whose value is guarded.
 #include <algorithm>
 #include <cstring>
 #include <utility>

@@ -1,8 +1,14 @@
 // Whole vectors in a compiled loop: an operator on vectors waits until its result is stored, and is then done element
 // by element in a loop of its own.
 //
-// All of a result is computed before any of it is stored, because the vectors may overlap, and because no check may
-// follow a store. It is kept in memory that all compiled loops share.
+// Such a vector (Kind::Vector) is a tree of its operands. Only the stack holds it, and while there is one, nothing is
+// stored in an array. Whatever takes it from the stack computes it. All of a result is computed before any of it is
+// stored, because the vectors may overlap, and because no check may follow a store. It is kept in memory that all
+// compiled loops share (LoopProgram::kScratch).
+//
+// An array that the loop makes (Typed::kTemporary) is a place in that memory, and becomes an object at an exit only. A
+// new one takes no place that the state, the checkpoint or the instruction itself holds (temporary()): each number has
+// two places, and the address changes from one to the other.
 #include <algorithm>
 #include <array>
 #include <functional>

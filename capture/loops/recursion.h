@@ -2,7 +2,9 @@
 //
 // The code is that of a loop (loop_program.h) which begins where the function begins and has no loop around it. A call
 // of the function in it runs the code again with other inputs (graph/cfg/self_calls.h). Nothing has an effect, so that
-// whatever cannot be computed, at any depth, is left to the interpreter from the start of the outermost call on.
+// whatever cannot be computed, at any depth, is left to the interpreter from the start of the outermost call on:
+// control jumps back to Recursion::run, over frames that own nothing. Its inputs are the function's arguments; all
+// other inputs are equal at each level. recurse() is for interpreted graphs.
 #pragma once
 
 #include <csetjmp>

@@ -1,4 +1,12 @@
 // Few versions of each loop: tags of variables whose types or identities differ between rounds.
+//
+// At the heads of loops in a nest, a dead variable (Kind::Dead) with a number or a list carries a tag (LoopTag) with
+// its value, because it is not set in the first round. Nothing reads it there; an exit makes the object by its tag, or
+// leaves the variable as it was. A live variable that the outermost loop does not carry, and that would double the
+// versions only because it begins as Python's number and becomes a scalar of NumPy (`total = 0.0`, then
+// `total += a[i]`), carries a tag as well (Kind::Either). With such a scalar as the other operand both are computed
+// alike. Before any other instruction, control parts by the tag (undecided, decide). A variable that is dead at a head
+// and holds one object with another one in some rounds (`best = i`) carries whether it does (Typed::twin).
 #include <algorithm>
 #include <cstdint>
 #include <map>
