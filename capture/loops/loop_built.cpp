@@ -47,19 +47,27 @@ Ref<> built(uint64_t& code, const int64_t*& cell) {
 std::vector<Ref<>> made_lists;
 int64_t made_bytes = 0;
 
+int64_t bytes_of(PyObject* made) {
+  const Py_ssize_t items = PyList_CheckExact(made) ? PyList_GET_SIZE(made) : 0;
+  return static_cast<int64_t>(sizeof(PyListObject) + sizeof(PyObject*) * static_cast<std::size_t>(items));
+}
+
 }  // namespace
 
 bool is_full() {
-  constexpr std::size_t kMostLists = 4096;
+  constexpr std::size_t kMost = 4096;
   constexpr int64_t kMostBytes = 1 << 24;
-  return made_lists.size() >= kMostLists || made_bytes > kMostBytes;
+  if (made_lists.size() < kMost && made_bytes <= kMostBytes) return false;
+  // What another object holds stays alive without us: nothing goes from a container that is not kept here then.
+  std::erase_if(made_lists, [](const Ref<>& made) { return Py_REFCNT(made.get()) > 1; });
+  made_bytes = 0;
+  for (const Ref<>& made : made_lists) made_bytes += bytes_of(made.get());
+  return made_lists.size() >= kMost / 2 || made_bytes > kMostBytes / 2;
 }
 
 int64_t keep(Ref<> made) {
   if (!made) return PyErr_Clear(), 0;
-  made_bytes += static_cast<int64_t>(sizeof(PyListObject));
-  if (PyList_CheckExact(made.get()))
-    made_bytes += static_cast<int64_t>(sizeof(PyObject*)) * PyList_GET_SIZE(made.get());
+  made_bytes += bytes_of(made.get());
   made_lists.push_back(std::move(made));
   return reinterpret_cast<int64_t>(made_lists.back().get());
 }

@@ -239,6 +239,23 @@ def test_in_each_other():
         assert not any(leave["why"] and leave["taken"] for leave in loop["exits"])
 
 
+def many_lists(n):
+    rows = [[k, k + 1] for k in range(n)]
+    kept = None
+    for k in range(n):
+        row = [k]
+        rows.append(row)
+        kept = rows.pop() if k % 3 else row
+        row.append(len(kept))
+    return rows, kept
+
+
+def test_many_lists_in_a_list():
+    marked = compare(many_lists, lambda: (20000,))
+    taken = [leave for entry in loops(marked) for leave in entry["exits"] if leave["taken"]]
+    assert taken and not any(leave["early"] for leave in taken), taken
+
+
 def of_arrays(parts):
     return [part * 2 for part in parts], sum(part for part in parts)
 
