@@ -120,6 +120,34 @@ Typed LoopTranslator::imagined(Value* v, int level) {
         made.items.push_back(over);
         return made;
       }
+      if (v->as_iterator().over == Over::Enumerate || v->as_iterator().over == Over::Zip) {
+        const bool counts = v->as_iterator().over == Over::Enumerate;
+        Typed joint;
+        joint.kind = Kind::Joint;
+        joint.holds = counts ? "e" : "z";
+        if (counts) {
+          Typed number;
+          number.kind = Kind::Iterator;
+          number.natural = true;
+          number.ids.push_back(unknown(cfg::Type::I64));
+          joint.items.push_back(std::move(number));
+        }
+        for (std::size_t k = 0; k < (counts ? 1 : v->items.size()); ++k) {
+          joint.items.push_back(imagined(v->items[k], level + 1));
+          if (!joint.items.back().is_iterator()) break;
+        }
+        if (!joint.items.back().is_iterator()) break;
+        count_items(joint, [this](cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c) {
+          cfg::Node n;
+          n.op = op;
+          n.type = cfg::Type::I64;
+          n.args[0] = a;
+          n.args[1] = b;
+          n.args[2] = c;
+          return at_entry(n);
+        });
+        return joint;
+      }
       if (v->as_iterator().over != Over::Range) break;
       made.kind = Kind::RangeIterator;
       for (int k = 0; k < 3; ++k) made.ids.push_back(unknown(cfg::Type::I64));
@@ -127,6 +155,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
     case ValueKind::Function:
       if (!v->source && v->object && PyCode_Check(v->object.get())) {
         made.kind = Kind::Function;
+        made.slot = Typed::kImagined;  // it would be there at the entry
         made.value = session.values().constant(v->object.get());
         if (Value* const closure = v->items[kClosurePart]) made.items = imagined(closure, level + 1).items;
         return made;
