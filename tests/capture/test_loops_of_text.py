@@ -12,7 +12,7 @@ from loop_support import compare, loops
 pytestmark = pytest.mark.capture
 
 TEXT = "the quick brown fox jumps over the lazy dog, 12 times " * 8
-LATIN = "na\u00efve caf\u00e9 \u00df " * 12
+LATIN = "na\u00efve \u00e9tude \u00df " * 12
 WIDE = "\u4e16\u754c hello \u0663 " * 12
 WIDEST = "a\U0001f40d\u4e16z " * 20
 TEXTS = (lambda: (TEXT,), lambda: (LATIN,), lambda: (WIDE,), lambda: (WIDEST,), lambda: ("",), lambda: ("x",))
