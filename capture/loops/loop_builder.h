@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -46,7 +47,12 @@ struct StoredAttribute {
   Typed value;
   Ref<> name;
 };
-using StoredAttributes = std::map<std::pair<Value*, std::string>, StoredAttribute>;
+struct InOrderOfValues {  // that of their numbers, so that two processes make the same code
+  bool operator()(const std::pair<Value*, std::string>& a, const std::pair<Value*, std::string>& b) const {
+    return std::tie(a.first->number, a.second) < std::tie(b.first->number, b.second);
+  }
+};
+using StoredAttributes = std::map<std::pair<Value*, std::string>, StoredAttribute, InOrderOfValues>;
 
 struct LoopCheckpoint {
   uint32_t pc;

@@ -116,6 +116,8 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     count_items(joint, node);
     return joint;
   }
+  if (static_cast<int32_t>(now(py::kZipStrict)) != 0) return std::nullopt;
+  t.entry_checks.push_back(node(cfg::Op::Eq, loaded(py::kZipStrict, cfg::Mem::I32), t.integer(0)));
   guard(t.executor, GuardKind::Length, inside(), nullptr, nullptr, PyTuple_GET_SIZE(from));
   joint.holds = "z";
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(from); ++k) {

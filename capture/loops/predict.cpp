@@ -18,10 +18,19 @@ namespace {
 // Rounds that are unrolled all the same, if none of them has a loop in it, and if they all go on with the same whole
 // arrays, so that they become one kernel.
 constexpr int64_t kFewRounds = 8, kFewOfWhole = 128;
+// Of a comprehension. Most of those that are short go over lengths of axes and the like, which are constants.
+constexpr int64_t kFewItems = 31;
 
 bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
   for (uint32_t i = head + 1; i < last; ++i)
     if (view.begins_nest(i)) return true;
+  return false;
+}
+
+/// Is it the loop of a list comprehension?
+bool makes_list(const CodeView& view, uint32_t head, uint32_t last) {
+  for (uint32_t i = head + 1; i < last; ++i)
+    if (view.instrs()[i].op == Opcode::ListAppend) return true;
   return false;
 }
 
@@ -229,15 +238,16 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     answer = kNo;
     const uint32_t last = view.last_of_nest(frame.pc);
     int64_t rounds = -1;
-    const bool of_comprehension = view.calls_comprehension(frame.pc);
-    if ((of_comprehension || view.instrs()[frame.pc].op == Opcode::ForIter) && !frame.stack.empty()) {
+    const bool calls = view.calls_comprehension(frame.pc);
+    if ((calls || view.instrs()[frame.pc].op == Opcode::ForIter) && !frame.stack.empty()) {
       const Value* iterator =
-          resolved(of_comprehension ? frame.stack.back() : frame.stack[frame.stack.size() - py::kIteratorSlots]);
-      rounds = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range
-                   ? rounds_left(iterator)
-                   : -1;
-      if (has_inner_loop(view, frame.pc, last)) rounds = -1;
-      if (rounds >= 0 && rounds <= kFewRounds) return false;
+          resolved(calls ? frame.stack.back() : frame.stack[frame.stack.size() - py::kIteratorSlots]);
+      rounds = rounds_left(iterator);
+      const bool is_nest = has_inner_loop(view, frame.pc, last);
+      const int64_t few = !is_nest && (calls || makes_list(view, frame.pc, last)) ? kFewItems : kFewRounds;
+      const bool is_range = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range;
+      if (rounds >= 0 && rounds <= few && !(is_nest && is_range)) return false;
+      if (is_nest || !is_range) rounds = -1;
     }
     const graph::Graph& graph = x.session().graph();
     const RefusedLoops::Key key(view.code(), frame.pc, refused ? type_hash(frame, graph) : 0);

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import framejit as fj
+from forms_support import check_same, run
 from loop_support import compare, loops
 
 pytestmark = pytest.mark.capture
@@ -328,3 +329,25 @@ def test_no_collection_in_a_loop():
         assert marked(5000) == form(5000)
     gc.collect()
     assert len(events) == 5
+
+
+def test_iterators_that_have_to_end_together():
+    def strict(a, b):
+        total = 0.0
+        for x, y in zip(a, b, strict=True):
+            total += x * y
+        return total
+
+    def kept(a, b):
+        pairs = zip(a, b, strict=True)
+        total = 0.0
+        for x, y in pairs:
+            total += x * y
+        return total, list(pairs)
+
+    ones = [1.0] * 200
+    for function in (strict, kept):
+        marked = fj.jit(function)
+        for args in ((ones, ones), (ones, ones[1:]), (ones[1:], ones), (np.ones(90), ones[:91]), ("ab" * 40, "cd" * 41)):
+            for _ in range(3):
+                check_same(run(function, args), run(marked, args), function.__name__)
