@@ -42,7 +42,7 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     v.object = static_cast<int>(t.fetched(source));
     for (const auto& [before, of] : t.objects.iterators)
       t.entry_checks.push_back(node(cfg::Op::Ne, t.input(cfg::Op::Object, v.object), t.input(cfg::Op::Object, of)));
-    t.objects.iterators.emplace(o, v.object);
+    t.objects.iterators.emplace_back(o, v.object);
     at = t.input(cfg::Op::Object, v.object);
     if (!is_own) return v;
     v.object = -1;
@@ -56,7 +56,8 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
     return value;
   };
-  if (t.objects.iterators.count(o) != 0) return std::nullopt;  // what one takes from it the other would not miss
+  for (const auto& [before, of] : t.objects.iterators)
+    if (before == o) return std::nullopt;  // what one takes from it the other would not miss
   const auto inside = [&] {
     auto of = std::make_shared<Source>();
     of->kind = SourceKind::Self;

@@ -91,10 +91,10 @@ class LoopTranslator : public LoopBuilder {
   struct Objects {
     std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views;
     std::unordered_map<const Value*, Typed> known;
-    std::unordered_map<PyObject*, Typed> literals;  // of the code's constants, which live as long as it
-    std::vector<bool> written;                      // by graph param
-    std::map<std::size_t, PyObject*> arrays;        // by graph param: alive during capture
-    std::map<PyObject*, int> iterators;             // of the entry, with their places in LoopProgram::fetched
+    std::unordered_map<PyObject*, Typed> literals;     // of the code's constants, which live as long as it
+    std::vector<bool> written;                         // by graph param
+    std::map<std::size_t, PyObject*> arrays;           // by graph param: alive during capture
+    std::vector<std::pair<PyObject*, int>> iterators;  // of the entry, with their places in LoopProgram::fetched
     std::map<std::pair<const CodeView*, uint32_t>, std::size_t> temporaries;  // by instruction: the usual number
   };
   Objects objects;
