@@ -309,6 +309,7 @@ def f(x):
 }
 
 
+@pytest.mark.not_sanitized(reason="greenlets copy whole stacks, which it takes for an underflow")
 @pytest.mark.parametrize("body", SWITCHES)
 def test_greenlets(body):
     pytest.importorskip("greenlet")
