@@ -113,6 +113,8 @@ def close(expected: Any, actual: Any) -> bool:
     """The same numbers, but for the order in which a compiler adds; what is returned beside the arguments, if anything is."""
     if isinstance(expected, (list, tuple)):
         return len(expected) == len(actual) and all(map(close, expected, actual))
+    if isinstance(expected, str):
+        return bool(expected == actual)
     return bool(np.allclose(expected, actual, rtol=1e-6, atol=1e-9, equal_nan=True))
 
 
