@@ -160,7 +160,7 @@ bool can_make(const Typed& v) {
   if (v.kind == Kind::Tuple || v.kind == Kind::Iterator || v.kind == Kind::Joint)
     return std::all_of(v.items.begin(), v.items.end(), [&](const Typed& i) { return can_make(i); });
   if (v.kind == Kind::Slice || v.kind == Kind::Display || v.kind == Kind::Vector) return false;
-  if (v.is_passing()) return v.kind == Kind::Function && v.slot == Typed::kImagined;
+  if (v.is_passing()) return v.slot == Typed::kImagined;
   if (v.kind == Kind::View && v.slot == Typed::kTemporary) return v.whole;
   return v.kind != Kind::Object || v.slot != -1 || v.value->source || v.value->is_constant();
 }
@@ -245,9 +245,9 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
     case Kind::Either: o.kind = Made::Tagged; break;
     case Kind::Slice:
     case Kind::Display:
-    case Kind::Function: o.kind = Made::Null; break;  // imagined
+    case Kind::Function:
+    case Kind::Cell: o.kind = Made::Null; break;  // imagined
     case Kind::Generator:
-    case Kind::Cell:
     case Kind::Vector: FRAMEJIT_CHECK(false, "a slice, a list or a vector at an exit");  // can_make
     case Kind::Tuple:
       if (!v.ids.empty()) {

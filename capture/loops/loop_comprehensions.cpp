@@ -83,8 +83,9 @@ void enter_comprehension(LoopTranslator& t, const Typed& function, Typed iterabl
     Typed& cell = callee.locals[callee.locals.size() - static_cast<std::size_t>(code->co_nfreevars - k)];
     if (is_made) {
       const Typed& closure = function.items[static_cast<std::size_t>(k)];
-      cell = closure.kind == Kind::Cell && closure.slot >= 0 ? t.frame().locals[static_cast<std::size_t>(closure.slot)]
-                                                             : closure;
+      cell = closure.kind == Kind::Cell && closure.items.empty()
+                 ? t.frame().locals[static_cast<std::size_t>(closure.slot)]
+                 : closure;
       continue;
     }
     auto* const object = reinterpret_cast<PyFunctionObject*>(function.value->object.get());

@@ -173,6 +173,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
     case ValueKind::Cell:
       if (!v->source) {
         made.kind = Kind::Cell;
+        made.slot = Typed::kImagined;
         made.items.push_back(v->items.empty() ? Typed{} : imagined(v->items[0], level + 1));
         return made;
       }
