@@ -21,16 +21,19 @@ constexpr int64_t kFewRounds = 8, kFewOfWhole = 128;
 // Of a comprehension. Most of those that are short go over lengths of axes and the like, which are constants.
 constexpr int64_t kFewItems = 31;
 
-bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
-  for (uint32_t i = head + 1; i < last; ++i)
-    if (view.begins_nest(i)) return true;
+/// Is it the loop of a list comprehension, the innermost one if there are several?
+bool makes_list(const CodeView& view, uint32_t head, uint32_t last) {
+  for (uint32_t i = head + 1; i < last; ++i) {
+    if (view.is_loop_head(i)) i = view.last_of_nest(i);
+    else if (view.instrs()[i].op == Opcode::ListAppend) return true;
+  }
   return false;
 }
 
-/// Is it the loop of a list comprehension?
-bool makes_list(const CodeView& view, uint32_t head, uint32_t last) {
+/// Has it a loop in it, other than those of comprehensions?
+bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
   for (uint32_t i = head + 1; i < last; ++i)
-    if (view.instrs()[i].op == Opcode::ListAppend) return true;
+    if (view.is_loop_head(i) && !makes_list(view, i, view.last_of_nest(i))) return true;
   return false;
 }
 
