@@ -253,7 +253,8 @@ def many_lists(n):
 def test_many_lists_in_a_list():
     marked = compare(many_lists, lambda: (20000,))
     taken = [leave for entry in loops(marked) for leave in entry["exits"] if leave["taken"]]
-    assert taken and not any(leave["early"] for leave in taken), taken
+    # From 3.12 on a request for a collection, after so many new lists, leaves a loop.
+    assert taken and (sys.version_info >= (3, 12) or not any(leave["early"] for leave in taken)), taken
 
 
 def of_arrays(parts):
