@@ -38,7 +38,7 @@ void note_use(std::vector<std::pair<Value*, std::string>>& uses, const std::pair
   if (std::find(uses.begin(), uses.end(), key) == uses.end()) uses.push_back(key);
 }
 
-/// What stands for the cell from wherever it is reached.
+/// The value and the name under which the contents of a cell are kept, however it is reached.
 std::pair<Value*, std::string> key_of_cell(LoopTranslator& t, const Typed& cell) {
   if (cell.kind != Kind::Object || !cell.value->source || !PyCell_Check(cell.value->object.get()))
     throw NotCompiled{"a variable of a function around it", t.imagined_graph != nullptr};

@@ -31,7 +31,7 @@ struct NotCompiled {
   bool on_array = false;  // an operation on a whole array, which a region does better
 };
 
-/// What the values of a generator expression go to.
+/// The builtin that takes the values of a generator expression.
 enum class Consumer : uint8_t { None, Sum, Any, All, Min, Max, List };
 
 struct LoopFrame {

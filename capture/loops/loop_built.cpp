@@ -58,7 +58,7 @@ bool is_full() {
   constexpr std::size_t kMost = 4096;
   constexpr int64_t kMostBytes = 1 << 24;
   if (made_lists.size() < kMost && made_bytes <= kMostBytes) return false;
-  // What another object holds stays alive without us: nothing goes from a container that is not kept here then.
+  // An object that another one holds stays alive without us: what goes from a container is kept here then.
   std::erase_if(made_lists, [](const Ref<>& made) { return Py_REFCNT(made.get()) > 1; });
   made_bytes = 0;
   for (const Ref<>& made : made_lists) made_bytes += bytes_of(made.get());

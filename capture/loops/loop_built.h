@@ -10,7 +10,7 @@
 
 namespace framejit::capture {
 
-/// What makes up an object that is built of the numbers in `cells`: 4 bits of a code for each part. After a scalar of
+/// The parts of an object that is built of the numbers in `cells`: 4 bits of a code for each. After a scalar of
 /// NumPy comes its dtype.
 enum Part : uint64_t {
   kEnd,

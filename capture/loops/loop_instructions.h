@@ -192,7 +192,7 @@ std::optional<Typed> items_for(LoopTranslator& t, PyObject* callable, const Type
 /// Enters the code of a generator expression that is the argument of `callable`.
 void consume(LoopTranslator& t, PyObject* callable, const Typed& generator);
 void yield_value(LoopTranslator& t);
-/// What the consumer gives at the end of the values.
+/// The consumer's result, at the end of the values.
 Typed consumed(LoopTranslator& t, Consumer consumer);
 
 // loop_iterators.cpp

@@ -18,7 +18,7 @@ namespace {
 // Rounds that are unrolled all the same, if none of them has a loop in it, and if they all go on with the same whole
 // arrays, so that they become one kernel.
 constexpr int64_t kFewRounds = 8, kFewOfWhole = 128;
-// Of a comprehension. Most of those that are short go over lengths of axes and the like, which are constants.
+// The same for comprehensions: most short ones go over lengths of axes and the like, which are constants.
 constexpr int64_t kFewItems = 31;
 
 /// Is it the loop of a list comprehension, the innermost one if there are several?

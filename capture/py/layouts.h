@@ -102,7 +102,7 @@ inline PyObject* sequence_of(PyObject* iterator) {
 
 /// Of an enumerate object: its next number is where an iterator has its next index; an int of any size, or null.
 inline constexpr int kEnumerateLong = kIteratorSequence + 2 * sizeof(PyObject*);
-/// Of a zip object: an int that is not 0 if its iterators have to end together.
+/// An int of a zip object that is not 0 if its iterators have to end together.
 inline constexpr int kZipStrict = kEnumerateLong;
 
 /// What an iterator takes its items from, borrowed: a sequence, the iterator that enumerate() counts, the iterators of

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.not_sanitized(reason="the preloaded functions would take the place of AddressSanitizer"),
 ]
 
-# Of the thread that asked for it, so many allocations succeed, and so many after them fail.
+# So many allocations of the thread that asked for it succeed, and so many after them fail.
 FAILING = r"""
 #define _GNU_SOURCE
 #include <errno.h>

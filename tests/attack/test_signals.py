@@ -76,7 +76,7 @@ assert fj.stats()["internal_errors"] == 0
 
 NOTHING = "def check(args, raised): pass\n"
 
-# What runs when the signal comes: make() gives a function and its arguments, check(args, raised) looks at what was written.
+# The handler and what it interrupts: make() gives a function and its arguments, check(args, raised) looks at what was written.
 PLACES = {
     "loop of ints": NOTHING
     + """

@@ -1,4 +1,4 @@
-"""What looks at or leaves frames in the middle of a call: tracers, monitors and greenlets. Everything is as without framejit."""
+"""Tracers, monitors and greenlets look at or leave frames in the middle of a call. Everything is as without framejit."""
 
 from __future__ import annotations
 

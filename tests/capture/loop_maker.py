@@ -281,7 +281,7 @@ class LoopMaker:
         )  # fmt: skip
 
     def comprehension(self, depth: int = 1) -> str:
-        """What stands in the brackets of a list comprehension, or of a generator expression."""
+        """The inside of the brackets of a list comprehension, or of a generator expression."""
         names, name = list(self.names), self.pick("e", "f", "e", "s")
         over = self.pick("range(n)", "range(k, 4)", "range(len(a))", "l", "a", "m[0]", "b[1:]", "c", "(1, k, 0.5)", "held")
         self.names += [name] * 3
