@@ -126,7 +126,11 @@ void give(LoopTranslator& t, Consumer consumer, std::vector<Typed>& stack, Typed
     case Consumer::Sum:
       if constexpr (py::kSumCompensates) {
         Typed& sum = stack[stack.size() - 2];
-        if (sum.kind == Kind::Float && value.kind == Kind::Float) return add_compensated(t, sum, held, value);
+        const bool is_whole = value.kind == Kind::Int || value.kind == Kind::Bool;
+        if (sum.kind == Kind::Float && (value.kind == Kind::Float || (py::kSumCompensatesAll && is_whole)))
+          return add_compensated(t, sum, held, of_float(as_f64(t, value)));
+        if (py::kSumCompensatesAll && (sum.is_complex() || value.is_complex()))
+          throw NotCompiled{"a sum of complex numbers"};
         if (sum.kind == Kind::Float && value.kind == Kind::Scalar) throw NotCompiled{"a sum of two kinds of floats"};
         sum = binary(t, kAdd, sum, value);
         return t.name(sum);

@@ -228,6 +228,19 @@ def test_sums_of_mixed_kinds():
     compare(by_closure, lambda: (mixed * 10, np.float64(0.3)), lambda: (np.arange(90, dtype=np.float32), 0.1))
 
 
+def of_two_kinds(values):
+    return sum(x * 0.1 if k % 3 else k for k, x in enumerate(values))
+
+
+def of_complex_numbers(values):
+    return sum(x * 0.1 + 1j for x in values)
+
+
+def test_sums_of_what_each_round_gives():
+    for function in (of_two_kinds, of_complex_numbers):
+        compare(function, lambda: (floats(),), lambda: (ints(),), lambda: ([1e16, 1.0, 3.0, -1e16, 0.1] * 40,))
+
+
 def squares_below(n, limit):
     return [i * i for i in range(n) if any(i * i < j for j in range(limit))]
 
