@@ -72,14 +72,10 @@ int64_t keep(Ref<> made) {
   return reinterpret_cast<int64_t>(made_lists.back().get());
 }
 
-bool may_go(PyObject* item) {
-  if (PyList_CheckExact(item) || PyTuple_CheckExact(item)) {
-    if (is_full()) return false;
-    made_lists.push_back(Ref<>::share(item));
-    return true;
-  }
-  return PyFloat_CheckExact(item) || PyLong_CheckExact(item) || PyBool_Check(item) || PyUnicode_CheckExact(item) ||
-         item == Py_None;
+bool keep_taken(PyObject* item) {
+  if (is_full()) return false;
+  made_lists.push_back(Ref<>::share(item));
+  return true;
 }
 
 MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) {

@@ -44,9 +44,8 @@ int64_t keep_made(Make&& make) {
   [[maybe_unused]] const py::NoCollection no_collection;
   return keep(Ref<>::steal(make()));
 }
-/// May an object go from a container? No code of the program runs then, and what a variable of the loop may hold is
-/// kept.
-bool may_go(PyObject* item);
+/// The same for an item that is taken from a list, and that a variable of the loop gets. False: there are too many.
+bool keep_taken(PyObject* item);
 
 /// Collects what an object is built of.
 class Parts {

@@ -313,8 +313,10 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   if (is(&PyList_Type) && count == 1)
     if (std::optional<Typed> made = list_from(t, args[0])) return *made;
   if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(t, args);
-  if (is(&PyFloat_Type) && count == 1 && args[0].kind == Kind::String && args[0].value->is_constant()) {  // "inf"
-    const Ref<> made = Ref<>::steal(PyFloat_FromString(args[0].value->object.get()));
+  if (is(&PyFloat_Type) && count == 1 && args[0].kind == Kind::String) {  // float("inf")
+    Value* const text = look(t.executor, args[0].value);
+    if (!text->is_constant()) throw NotCompiled{"a call of float() with a str"};
+    const Ref<> made = Ref<>::steal(PyFloat_FromString(text->object.get()));
     if (!made) PyErr_Clear();
     else return of_float(t.number(PyFloat_AS_DOUBLE(made.get())));
   }

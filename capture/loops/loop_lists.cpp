@@ -27,7 +27,9 @@ namespace {
 int64_t replace(int64_t slot, PyObject* made) {
   auto** at = reinterpret_cast<PyObject**>(slot);
   if (!made) return PyErr_Clear(), 0;
-  if (!may_go(*at)) return Py_DECREF(made), 0;
+  const bool runs_no_code =
+      PyFloat_CheckExact(*at) || PyLong_CheckExact(*at) || PyBool_Check(*at) || PyUnicode_CheckExact(*at);
+  if (!runs_no_code) return Py_DECREF(made), 0;  // a list, too: what it holds goes at once
   PyObject* before = std::exchange(*at, made);
   Py_DECREF(before);
   return 1;
@@ -105,7 +107,7 @@ int64_t drop_last(int64_t list, int64_t is_held) {
   auto* object = reinterpret_cast<PyObject*>(list);
   const Py_ssize_t last = PyList_GET_SIZE(object) - 1;
   PyObject* const item = PyList_GET_ITEM(object, last);
-  if (is_held && !may_go(item)) return 0;
+  if (is_held && !keep_taken(item)) return 0;
   if (PyList_SetSlice(object, last, last + 1, nullptr) == 0) return 1;
   return PyErr_Clear(), 0;
 }

@@ -351,3 +351,29 @@ def test_iterators_that_have_to_end_together():
         for args in ((ones, ones), (ones, ones[1:]), (ones[1:], ones), (np.ones(90), ones[:91]), ("ab" * 40, "cd" * 41)):
             for _ in range(3):
                 check_same(run(function, args), run(marked, args), function.__name__)
+
+
+def test_what_a_replaced_list_holds_goes_at_once():
+    class Noisy:
+        def __init__(self, log, at):
+            self.log, self.at = log, at
+
+        def __del__(self):
+            self.log.append(float(self.at[0]))
+
+    def replaced(values, at):
+        for i in range(len(values)):
+            at[0] = i
+            values[i] = 0.5
+        return at[0]
+
+    def seen(function):
+        logs = []
+        for _ in range(3):
+            log, at = [], np.zeros(2)
+            values = [1.0] * 50 + [[Noisy(log, at)]] + [1.0] * 50
+            function(values, at)
+            logs.append(log)
+        return logs
+
+    assert seen(fj.jit(replaced)) == seen(replaced) == [[50.0]] * 3
