@@ -18,6 +18,15 @@
 //   landing of exit e:   JUMP_BACKWARD raw e
 //
 // The region sets the arguments of both jumps before it answers True. Nothing runs between that and the landing.
+//
+// The argument byte of a site's JUMP_FORWARD is patched in the live code. JUMP_FORWARD has no cache, no specialised
+// form and is no part of a super-instruction (LOAD_CONST, the site's next, can be the second half of one, so it could
+// not be patched itself). Nor has EXTENDED_ARG but for its quickened form, whose argument is the same.
+//
+// `f_lineno = n` of a debugger analyses the whole code (`mark_stacks`) and wants one stack for each instruction. The
+// pad is reached with several, and its jumps lead wherever the last region left. So the setter of `f_lineno` is wrapped
+// (py/debugger_jumps.h): while it runs all sites of the frame's code are dormant, and nothing leads to the pad. Up to
+// 3.13 it reads arguments from `co_code`, as a thread with a profiler does on 3.11: patched jumps are copied there.
 #include "capture/py/frame.h"
 
 #include "capture/hook.h"
@@ -148,17 +157,29 @@ Ref<> bytes_of(const std::string& s) {
 /// Writes the jump in front of a site of `code`, also for frames that run it already: one byte, under the GIL.
 void write_switch(PyCodeObject* code, const SiteTable& table, const SiteTable::Switch& at) {
   py::set_argument(code, at.unit, at.dormant || table.jumps > 0 ? at.distance : 0);
+  py::copy_jump(code, at.unit);
+}
+
+/// The region's table if the code is spliced, or null.
+SiteTable* table_in(PyCodeObject* code) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(code->co_consts);
+  PyObject* last = count > 0 ? PyTuple_GET_ITEM(code->co_consts, count - 1) : nullptr;
+  return last && is_region(last) && table_of(last).code == code ? &table_of(last) : nullptr;
+}
+
+PyObject* user_code(PyCodeObject* code) {
+  const SiteTable* table = table_in(code);
+  return table ? table->user.get() : nullptr;
 }
 
 /// The analysis in front of a debugger's jump wants one stack for each instruction, however it is reached. The pad has
-/// none, so meanwhile nothing leads there.
+/// none, so meanwhile nothing leads there, nor from there to an exit.
 void hide_sites(PyCodeObject* code, int change) {
-  const Py_ssize_t count = PyTuple_GET_SIZE(code->co_consts);
-  PyObject* last = count > 0 ? PyTuple_GET_ITEM(code->co_consts, count - 1) : nullptr;
-  if (!last || !is_region(last) || table_of(last).code != code) return;
-  SiteTable& table = table_of(last);
-  table.jumps += change;
-  for (const SiteTable::Switch& at : table.switches) write_switch(code, table, at);
+  SiteTable* table = table_in(code);
+  if (!table) return;
+  table->jumps += change;
+  clear_pad(*table);
+  for (const SiteTable::Switch& at : table->switches) write_switch(code, *table, at);
 }
 
 class Spliced final : public SplicedCode {
@@ -288,10 +309,13 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
     return Unexpected{std::string("out of memory")};
   }
   table->code = code.get();
+  table->user = Ref<>::steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(user), nullptr));
+  if (!table->user) PyErr_Clear();
   // Until 3.13 a debugger's jump reads the bytes that CPython makes here and keeps: they have no way into the pad
   // either.
   Ref<>::steal(PyCode_GetCode(code.get()));
   for (const SiteTable::Switch& at : table->switches) write_switch(code.get(), *table, at);
+  py::set_user_code(user_code);
   watch_debugger_jumps([](PyCodeObject* jumping) { hide_sites(jumping, +1); },
                        [](PyCodeObject* jumping) { hide_sites(jumping, -1); });
   return std::unique_ptr<SplicedCode>(std::make_unique<Spliced>(std::move(table), std::move(code)));

@@ -83,8 +83,10 @@ class SplicedCode {
   virtual void set_dormant(uint32_t site_instr, bool dormant) = 0;
 };
 
-/// Tools that must see every line (settrace, setprofile, sys.monitoring) are active on this thread, or for `code`.
+/// Tools that must see every line or call (settrace, setprofile, sys.monitoring) are active on this thread, or for
+/// `code`. cProfile alone is no such tool: it measures compiled code.
 bool tools_active(PyCodeObject* code = nullptr);
+bool any_tool_active(PyCodeObject* code = nullptr);  // cProfile too
 /// Something asks the interpreter for attention (signals, GIL requests, pending calls).
 bool eval_breaker_set();
 /// A byte that is not 0 while that is so, of the running thread.

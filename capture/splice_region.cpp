@@ -5,7 +5,29 @@
 //
 // or, where the exit is deeper, PUSH_NULL ..., UNARY_INVERT region (write what was pushed), JUMP_FORWARD landing. No
 // eval-breaker check, no call out of the loop and no trace event lies between True and the landing, so one pad for a
-// code object and one set of values to push for the process are enough. See py/README.md.
+// code object and one set of values to push for the process are enough.
+//
+// What a region reads: the current frame, its code, its position (inside an instruction it is that instruction),
+// locals and stack, globals, builtins and function. The interpreter keeps only the stack pointer in a register; locals
+// and the stack below the operand are in memory and current. The depth comes from the site's row in our table. The
+// frame's code is compared with the code that the region was made for, so a region that somebody takes out of
+// `co_consts` and inverts answers False.
+//
+// Leaving needs no edit of the frame's next instruction: the region writes locals and stack, drops what was there, sets
+// the arguments of the pad's jumps, and answers True.
+// - JUMP_FORWARD, EXTENDED_ARG, PUSH_NULL, POP_TOP, LOAD_CONST and POP_JUMP_IF_TRUE do not look at the eval breaker, so
+//   neither signal, GIL switch nor finalizer comes between the answer and the landing, and no other frame sees the
+//   arguments. JUMP_BACKWARD of the landing does: what is pending is raised there, with the position and the handler of
+//   the exit.
+// - Slots above the operand cannot be written while the region runs: the next pushes overwrite them. Where the exit is
+//   deeper, the pad pushes NULLs and inverts the region once more, which then writes them. Nothing of that can fail.
+// - While replaced values are dropped, the frame stands at `FrameUpdate::dropped_at`, for `f_lineno`. The interpreter
+//   keeps its own pointer to the next instruction.
+// - Entries at the bottom of the stack that do not change stay as they are (`FrameUpdate::kept`): some hold an integer
+//   of the interpreter's own, which no object stands for.
+// - A region does not run with less than two levels of recursion left: what it takes the place of may raise.
+// - Slots that are written own a reference. From 3.14 on a slot may borrow (LOAD_FAST_BORROW): what a region leaves on
+//   the stack is made to own one before a local is replaced.
 #include "capture/py/frame.h"
 
 #include "capture/splice_region.h"
@@ -110,9 +132,11 @@ void write_frame(py::Frame* frame, int site_depth, uint32_t seen_unit, UpdateSlo
 void set_jump(PyCodeObject* code, const PatchedJump& jump, uint32_t target) {
   uint32_t distance = target - jump.end;
   py::set_argument(code, jump.end - 1, static_cast<uint8_t>(distance));
+  py::copy_jump(code, jump.end - 1);
   for (uint32_t unit = jump.end - 1; unit-- > jump.unit;) {
     distance >>= 8;  // no EXTENDED_ARG of nothing: debug builds of CPython refuse it
     py::set_unit(code, unit, distance ? kRaw.extended_arg : kRaw.nop, static_cast<uint8_t>(distance));
+    py::copy_jump(code, unit);
   }
 }
 
@@ -205,10 +229,15 @@ Ref<> make_region(std::shared_ptr<SiteTable> table) {
   return object;
 }
 
+void clear_pad(SiteTable& table) {
+  for (const PatchedJump& jump : {table.pad.entry, table.pad.out}) set_jump(table.code, jump, jump.end);
+}
+
 bool is_region(PyObject* object) { return Py_TYPE(object) == region_type(); }
 SiteTable& table_of(PyObject* object) { return *reinterpret_cast<Region*>(object)->table; }
 
 bool tools_active(PyCodeObject* code) { return py::tools_active(py::thread(), code); }
+bool any_tool_active(PyCodeObject* code) { return py::any_tool_active(py::thread(), code); }
 bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
 int64_t recursion_left() { return py::recursion_left(py::thread()); }
 const unsigned char* eval_breaker_byte() { return static_cast<const unsigned char*>(py::eval_breaker(py::thread())); }

@@ -14,7 +14,7 @@ struct PatchedJump {
   uint32_t unit, end;  // of its first prefix, and behind it
 };
 
-/// What a region needs to know of its code. Owns no Python object.
+/// What a region needs to know of its code. Owns no Python object but a weak reference.
 struct SiteTable {
   enum : int32_t { kNoQuestion = -1, kWritesPushed = -2 };
   struct Site {
@@ -28,6 +28,7 @@ struct SiteTable {
     bool dormant = false;
   };
   PyCodeObject* code = nullptr;          // compared, never followed
+  Ref<> user;                            // a weak reference to the code that it was made from
   std::shared_ptr<SiteHandler> handler;  // null once the SplicedCode is gone
   std::shared_ptr<SiteHandler> retired;  // a handler that went while it was being asked
   int busy = 0;
@@ -49,5 +50,7 @@ Ref<> make_region(std::shared_ptr<SiteTable> table);
 bool is_region(PyObject* object);
 /// The table that was given to make_region() for `object`, which is a region.
 SiteTable& table_of(PyObject* object);
+/// The pad's jumps lead nowhere until the next region leaves.
+void clear_pad(SiteTable& table);
 
 }  // namespace framejit::capture

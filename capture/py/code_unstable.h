@@ -26,6 +26,9 @@ inline void set_argument(PyCodeObject* code, uint32_t unit, uint8_t argument) {
   _PyCode_CODE(code)[unit].op.arg = argument;
 }
 
+/// Jumps that were changed are read in the live code.
+inline void copy_jump(PyCodeObject*, uint32_t) {}
+
 /// Has the interpreter put its own instructions into the code? It does so when the code is made.
 inline bool is_prepared(PyCodeObject*) { return true; }
 
@@ -63,7 +66,7 @@ inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject*
 /// uses sys.monitoring may ask for the events of any code alone, also of what is called and compiled into its caller:
 /// one that has an id counts.
 template <class MonitoringData>
-inline bool tools_active_in(PyThreadState* tstate, PyCodeObject* code) {
+inline bool any_tool_active_in(PyThreadState* tstate, PyCodeObject* code) {
   if (tstate->c_tracefunc || tstate->c_profilefunc) return true;
   const PyInterpreterState* interp = tstate->interp;
   static constexpr unsigned char kNone[sizeof(interp->monitoring_tool_names)] = {};

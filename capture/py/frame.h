@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "capture/py/cprofile.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/cpython/frame.h"
 #include "capture/py/slots.h"
@@ -21,6 +22,11 @@
 namespace framejit::capture::py {
 
 using EvalFunction = _PyFrameEvalFunction;
+
+/// Tools that must see what the thread executes, or this code. cProfile is no such tool if it is alone.
+inline bool tools_active(PyThreadState* tstate, PyCodeObject* code) {
+  return any_tool_active(tstate, code) && !has_only_cprofile(tstate, code);
+}
 
 inline PyObject* globals_of(Frame* frame) { return frame->f_globals; }
 inline PyObject* builtins_of(Frame* frame) { return frame->f_builtins; }
@@ -61,7 +67,17 @@ inline bool makes_generator(const PyCodeObject* code) {
   return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
-/// Exchanges the code of a fresh frame, where that is possible: see README.md.
+/// Exchanges the code of a frame on the data stack that has not begun, if the layout of its locals is the same.
+///
+/// Frames are made with `co_nlocalsplus + co_stacksize` words of the function's code. A fresh frame is the last thing
+/// on the data stack, so make_room() raises the top by what the spliced code needs more, where the chunk has room;
+/// where not, that frame runs the user's code. Then the frame has the size of the code that it ends with, as debug
+/// builds assert. The function's code cannot be given that size: frames of it may be on the stack when it is marked.
+/// What clears the frame uses its code and how much of it is in use; what pops it uses its address.
+///
+/// RETURN_GENERATOR makes the generator with the room that the function's code asks for and copies the frame into it,
+/// with the frame's code. So a mark raises `co_stacksize` of generator code, whose frames are on the data stack only
+/// until then; it is checked here. `gi_code` stays the user's.
 inline bool replace_code(PyThreadState* tstate, Frame* frame, PyCodeObject* replacement) {
   PyCodeObject* code = code_of(frame);
   if (!is_fresh(frame) || replacement->co_nlocalsplus != code->co_nlocalsplus) return false;
@@ -79,7 +95,9 @@ inline bool replace_code(PyThreadState* tstate, Frame* frame, PyCodeObject* repl
 
 /// What the extra slot `index` of `code` holds, or null.
 inline void* extra_of(PyCodeObject* code, Py_ssize_t index) {
-  struct Extra {  // _PyCodeObjectExtra of codeobject.c
+  // _PyCodeObjectExtra, which is private to codeobject.c. A lookup through the API costs more than the rest of the
+  // hook.
+  struct Extra {
     Py_ssize_t size;
     void* slots[1];
   };

@@ -86,7 +86,7 @@ void DirectFunction::prepare(FunctionObject* f) {
 }
 
 PyFunctionObject* DirectFunction::get(FunctionObject* f) {
-  if (capture::tools_active(f->state->code())) return f->function;
+  if (capture::any_tool_active(f->state->code())) return f->function;
   if (!globals_.is(seen_)) [[unlikely]] {
     seen_ = 0;
     if (!calls_marked()) return f->function;

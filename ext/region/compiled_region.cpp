@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "capture/py/cprofile.h"
 #include "ext/arrays/errstate.h"
 #include "ext/library_calls/draws.h"
 #include "ext/module/kernel_store.h"
@@ -212,6 +213,7 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
     PyErr_Clear();
     return Outcome::Declined;
   }
+  const capture::py::ProfiledCall profiled(in_frame ? nullptr : reinterpret_cast<PyFunctionObject*>(live.function));
   if (const Outcome outcome = run_shown(live, run); outcome != Outcome::Done) return outcome;
   if (effects && run.others_ran && !runner_->writes_params() && !conditions_->still_hold(s.matched, in_frame))
       [[unlikely]]

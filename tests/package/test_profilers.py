@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import cProfile
 import shutil
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import framejit as fj
 
 pytestmark = pytest.mark.capture
 
@@ -137,3 +143,111 @@ def test_py_spy(tmp_path, name, call):
         if "run (program.py" in stack:
             samples[f"{name} (program.py" in stack] += int(count)
     assert samples[True] > samples[False], (samples, done.stderr)
+
+
+def profiled(function, *arguments, calls: int = 100):
+    """The row of the function in a profile of so many calls, and how many kernels ran meanwhile."""
+    profile = cProfile.Profile()
+    before = fj.stats()["kernel_calls"]
+    profile.enable()
+    for _ in range(calls):
+        function(*arguments)
+    profile.disable()
+    code = getattr(function, "__wrapped__", function).__code__
+    rows = [row for row in profile.getstats() if row.code is code]
+    assert len(rows) == 1, rows
+    return rows[0], fj.stats()["kernel_calls"] - before
+
+
+def branches(x):
+    if x.sum() > 0:
+        return x * 2 + x.mean()
+    return x
+
+
+def with_break(x):
+    y = x * 2 + 1
+    fj.graph_break()
+    return y * 3 - x
+
+
+def of_elements(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    return total
+
+
+def raises(x):
+    return x * 2 + x[:5]
+
+
+@pytest.mark.parametrize("plain", [branches, with_break, of_elements])
+@pytest.mark.parametrize("marked", ["callable", "in place"])
+def test_profiles_measure_compiled_code(plain, marked):
+    """cProfile has one row for a marked function, with each of its calls, and compiled code runs."""
+    x = np.arange(500.0)
+    expected = plain(x)
+    with contextlib.ExitStack() as stack:
+        if marked == "callable":
+            function = fj.jit(plain)
+        else:
+            function = types.FunctionType(plain.__code__.replace(), globals())
+            stack.enter_context(fj.mark(function))
+        for _ in range(300):
+            function(x)
+        row, kernels = profiled(function, x)
+        assert row.callcount == 100
+        assert row.totaltime >= row.inlinetime > 0
+        assert kernels >= 90
+        assert np.array_equal(function(x), expected)
+
+
+def test_profiles_of_calls_that_raise():
+    function = fj.jit(raises)
+    x = np.arange(500.0)
+
+    def call():
+        with pytest.raises(ValueError, match="could not be broadcast"):
+            function(x)
+
+    call()
+    profile = cProfile.Profile()
+    profile.enable()
+    for _ in range(10):
+        call()
+    profile.disable()
+    rows = {getattr(row.code, "co_name", row.code): row for row in profile.getstats()}
+    assert rows["raises"].callcount == 10
+    assert rows["call"].callcount == 10
+
+
+def test_profilers_that_are_told_of_calls_see_bytecode():
+    function = fj.jit(branches)
+    x = np.arange(500.0)
+    for _ in range(10):
+        function(x)
+    events = []
+    before = fj.stats()["kernel_calls"]
+    sys.setprofile(lambda frame, event, argument: events.append((frame.f_code.co_name, event)))
+    function(x)
+    sys.setprofile(None)
+    assert ("branches", "call") in events
+    assert ("branches", "return") in events
+    assert fj.stats()["kernel_calls"] == before
+    # Beside cProfile too.
+    profile = cProfile.Profile()
+    lines = []
+
+    def trace(frame, event, argument):
+        if frame.f_code is branches.__code__:
+            lines.append(event)
+        return trace
+
+    sys.settrace(trace)
+    profile.enable()
+    function(x)
+    profile.disable()
+    sys.settrace(None)
+    assert lines.count("line") >= 2
+    assert fj.stats()["kernel_calls"] == before

@@ -1,4 +1,4 @@
-// CPython 3.11: access to frames, thread state and interpreter state. See ../README.md for why each use is sound.
+// CPython 3.11: access to frames, thread state and interpreter state.
 #pragma once
 
 #include <internal/pycore_code.h>
@@ -39,7 +39,7 @@ inline void lend(Frame* frame, PyFunctionObject* function, PyCodeObject* code) {
 }
 
 inline bool error_set(PyThreadState* tstate) { return tstate->curexc_type != nullptr; }
-inline bool tools_active(PyThreadState* tstate, PyCodeObject*) { return tstate->cframe->use_tracing != 0; }
+inline bool any_tool_active(PyThreadState* tstate, PyCodeObject*) { return tstate->cframe->use_tracing != 0; }
 /// A signal waits for the main thread. Needs neither the GIL nor a thread state.
 inline bool signal_pending() { return _Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) != 0; }
 inline bool eval_breaker_set(PyThreadState* tstate) {
@@ -68,6 +68,12 @@ inline void set_unit(PyCodeObject* code, uint32_t unit, int opcode, uint8_t argu
 }
 inline void set_argument(PyCodeObject* code, uint32_t unit, uint8_t argument) {
   set_unit(code, unit, _Py_OPCODE(_PyCode_CODE(code)[unit]), argument);
+}
+
+/// Jumps that were changed: a thread with a profiler reads them in `co_code`, once that was asked for.
+inline void copy_jump(PyCodeObject* code, uint32_t unit) {
+  if (code->_co_code) [[unlikely]]
+    reinterpret_cast<_Py_CODEUNIT*>(PyBytes_AS_STRING(code->_co_code))[unit] = _PyCode_CODE(code)[unit];
 }
 
 /// Has the interpreter put its own instructions into the code? It does so once the code has run some times.

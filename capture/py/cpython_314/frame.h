@@ -1,4 +1,4 @@
-// CPython 3.14: access to frames, thread state and interpreter state. See ../README.md for why each use is sound.
+// CPython 3.14: access to frames, thread state and interpreter state.
 #pragma once
 
 #include <internal/pycore_ceval.h>
@@ -48,8 +48,8 @@ inline void lend(Frame* frame, PyFunctionObject* function, PyCodeObject* code) {
 }
 
 inline bool error_set(PyThreadState* tstate) { return tstate->current_exception != nullptr; }
-inline bool tools_active(PyThreadState* tstate, PyCodeObject* code) {
-  return tools_active_in<_PyCoMonitoringData>(tstate, code);
+inline bool any_tool_active(PyThreadState* tstate, PyCodeObject* code) {
+  return any_tool_active_in<_PyCoMonitoringData>(tstate, code);
 }
 /// A signal waits for the main thread. Needs neither the GIL nor a thread state.
 inline bool signal_pending() { return _Py_atomic_load_int_relaxed(&_PyRuntime.signals.is_tripped) != 0; }
