@@ -1,4 +1,6 @@
-// A frame for those who look at the stack from outside: sampling profilers (py-spy, austin), faulthandler.
+// A frame for those who look at the stack from outside: sampling profilers (py-spy, austin), faulthandler. It is on the
+// C stack, with the function's code and without references. Its position is before its first instruction, so it is
+// incomplete for the interpreter: sys._getframe(), f_back, tracebacks, warnings and sys._current_frames() leave it out.
 #pragma once
 
 #include "capture/py/frame.h"
