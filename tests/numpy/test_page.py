@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -76,3 +78,31 @@ def test_every_reason_names_functions_that_there_are():
         names = generate.public_names(module)
         for reason, listed in reasons.items():
             assert listed == "*" or not set(listed.split()) - set(names), reason
+
+
+def test_ufuncs_are_found_whatever_was_asked_before():
+    """They are looked up by name until a function is met that is no ufunc; then all functions are listed."""
+    program = """
+import sys
+import numpy as np
+from framejit._core import _numpy_way
+ufuncs = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc)}
+if sys.argv[1] == "listed":
+    _numpy_way(np.where)
+print({name: _numpy_way(ufuncs[name]) for name in sys.argv[2:] or sorted(ufuncs)})
+"""
+
+    def ways(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120, check=True
+        )
+        return ast.literal_eval(done.stdout)
+
+    listed = ways("listed")
+    assert listed["sqrt"][0] == "native"
+    assert ways("asked") == listed
+    native = [name for name, (way, _) in listed.items() if way in {"native", "loop"}]
+    assert len(native) > 60
+    for name in ("abs", "absolute", "divide", "true_divide", "sqrt", "maximum"):
+        assert ways("asked", name, "add") == {name: listed[name], "add": listed["add"]}
+    assert ways("asked", *native) == {name: listed[name] for name in native}

@@ -112,46 +112,73 @@ struct Known {
   bool library = false;
 };
 
-/// The functions by identity. They are kept alive for ever.
+/// The functions by identity. They are kept alive for ever. A program uses few of them, so ufuncs are looked up when they
+/// are met, and the others are listed when the first of them is.
 class Functions {
  public:
-  Functions() {
-    for (const graph::OpDef& row : graph::kOps) {
-      // The clip ufunc has no NumPy name of its own; np.clip is a function.
-      if (row.op == Op::Clip || row.op == Op::Where || arrays::is_of_scipy(row.op)) continue;
-      if (PyUFuncObject* ufunc = arrays::ufunc_of(row.op))
-        add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
-    }
-    for (std::span<const FunctionRow> rows :
-         {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(), product_functions()})
-      for (const FunctionRow& row : rows) add_named(row);
-    for (int i = 0; i < graph::kDTypeCount; ++i)
-      if (PyTypeObject* type = arrays::scalar_type_of(static_cast<DType>(i)))
-        add(reinterpret_cast<PyObject*>(type), {call_scalar_type, Op::Cast, static_cast<DType>(i)});
-  }
-
-  const Known* find(PyObject* callable) const {
-    auto at = known_.find(callable);
-    if (at != known_.end()) return &at->second;
-    return PyObject_TypeCheck(callable, &PyUFunc_Type) ? find_late(callable) : nullptr;
+  const Known* find(PyObject* callable) {
+    if (const auto at = known_.find(callable); at != known_.end()) return &at->second;
+    if (!PyCallable_Check(callable)) return nullptr;
+    const bool ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
+    if (ufunc && !listed_) add_by_name(reinterpret_cast<PyUFuncObject*>(callable));
+    if (!known_.contains(callable) && !listed_) list();
+    if (const auto at = known_.find(callable); at != known_.end()) return &at->second;
+    return ufunc ? find_late(callable) : nullptr;
   }
 
  private:
+  /// The clip ufunc has no NumPy name of its own; np.clip is a function.
+  static bool is_listed(const graph::OpDef& row) {
+    return row.op != Op::Clip && row.op != Op::Where && !arrays::is_of_scipy(row.op);
+  }
+
+  void add_by_name(PyUFuncObject* ufunc) {
+    for (const graph::OpDef& row : graph::kOps)
+      if (ufunc->name && row.numpy == ufunc->name && is_listed(row) && arrays::ufunc_of(row.op) == ufunc)
+        return add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
+  }
+
+  void list() {  // runs code of NumPy's, and so perhaps other threads
+    for (const graph::OpDef& row : graph::kOps)
+      if (PyUFuncObject* ufunc = is_listed(row) ? arrays::ufunc_of(row.op) : nullptr)
+        add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
+    const char* home = nullptr;
+    Ref<> module;
+    for (std::span<const FunctionRow> rows :
+         {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(), product_functions()})
+      for (const FunctionRow& row : rows) {
+        if (row.home != home) module = Ref<>::steal(PyImport_ImportModule(home = row.home));
+        add_named(row, module.get());
+      }
+    for (int i = 0; i < graph::kDTypeCount; ++i)
+      if (PyTypeObject* type = arrays::scalar_type_of(static_cast<DType>(i)))
+        add(reinterpret_cast<PyObject*>(type), {call_scalar_type, Op::Cast, static_cast<DType>(i)});
+    listed_ = true;
+  }
+
   void add(PyObject* object, Known known) {
     if (known_.emplace(object, known).second) Py_INCREF(object);
   }
 
+  /// `__module__`, which NumPy's functions have in their dicts.
+  static Ref<> home_of(PyObject* function) {
+    static PyObject* const kName = PyUnicode_InternFromString("__module__");
+    PyObject** own = _PyObject_GetDictPtr(function);
+    PyObject* home = own && *own ? PyDict_GetItemWithError(*own, kName) : nullptr;
+    return home ? Ref<>::share(home) : Ref<>::steal(PyObject_GetAttr(function, kName));
+  }
+
   /// What is not NumPy's own under that name (a replacement by someone) is not known.
-  void add_named(const FunctionRow& row) {
-    if (row.home != home_) module_ = Ref<>::steal(PyImport_ImportModule(home_ = row.home));
-    Ref<> found = module_ ? Ref<>::steal(PyObject_GetAttrString(module_.get(), row.name)) : Ref<>();
-    bool ufunc = found && PyObject_TypeCheck(found.get(), &PyUFunc_Type);
-    Ref<> home = found && !ufunc ? Ref<>::steal(PyObject_GetAttrString(found.get(), "__module__")) : Ref<>();
+  void add_named(const FunctionRow& row, PyObject* module) {
+    PyObject* names = module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
+    PyObject* found = names ? PyDict_GetItemString(names, row.name) : nullptr;
+    const bool ufunc = found && PyObject_TypeCheck(found, &PyUFunc_Type);
+    const Ref<> home = found && !ufunc ? home_of(found) : Ref<>();
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
-    bool own =
+    const bool own =
         ufunc || (words && (std::string_view(words).starts_with("numpy") || std::string_view(words) == row.home));
     PyErr_Clear();
-    if (own) add(found.get(), {row.handler, row.op, DType::F64, row.library});
+    if (own) add(found, {row.handler, row.op, DType::F64, row.library});
   }
 
   /// Is gamma NaN at its poles, as the operator is? The installed SciPy is asked: up to 1.13 it was infinite.
@@ -180,16 +207,12 @@ class Functions {
   }
 
   std::unordered_map<PyObject*, Known> known_;
-  const char* home_ = nullptr;  // of the row before, and its module
-  Ref<> module_;
+  bool listed_ = false;
 };
 
-const Functions& functions() {
-  static constinit const Functions* all = nullptr;  // holds references: never destroyed
-  if (!all) {
-    const Functions* made = new Functions;  // runs code of NumPy's, and so perhaps other threads
-    if (!all) all = made;
-  }
+Functions& functions() {
+  static constinit Functions* all = nullptr;  // holds references: never destroyed
+  if (!all) all = new Functions;
   return *all;
 }
 
