@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -118,7 +119,7 @@ class Functions {
  public:
   const Known* find(PyObject* callable) {
     if (const auto at = known_.find(callable); at != known_.end()) return &at->second;
-    if (!PyCallable_Check(callable)) return nullptr;
+    if (!listed_ && (is_builtin(callable) || !PyCallable_Check(callable))) return nullptr;
     const bool ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
     if (ufunc && !listed_) add_by_name(reinterpret_cast<PyUFuncObject*>(callable));
     if (!known_.contains(callable) && !listed_) list();
@@ -127,6 +128,17 @@ class Functions {
   }
 
  private:
+  /// A function or a class of the builtins.
+  static bool is_builtin(PyObject* callable) {
+    if (PyCFunction_Check(callable)) {
+      PyObject* home = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+      return home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "builtins") == 0;
+    }
+    if (!PyType_Check(callable)) return false;
+    const auto* type = reinterpret_cast<PyTypeObject*>(callable);  // others have their modules in their names
+    return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !std::strchr(type->tp_name, '.');
+  }
+
   /// The clip ufunc has no NumPy name of its own; np.clip is a function.
   static bool is_listed(const graph::OpDef& row) {
     return row.op != Op::Clip && row.op != Op::Where && !arrays::is_of_scipy(row.op);
