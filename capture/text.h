@@ -1,4 +1,4 @@
-// Strings of what is known at run time only.
+// Strings of what is known at run time only. They can be moved, stored and returned; reading one breaks.
 #pragma once
 
 #include "capture/executor.h"

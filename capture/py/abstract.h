@@ -1,4 +1,8 @@
 // Abstract base classes: what isinstance() and issubclass() of them give, found without running code of the program's.
+// A check is evaluated at capture if only hooks of the standard library can run. A negative answer is guarded by the
+// number of registrations (`GuardKind::Registrations`), which is read in the state of the module `_abc`, once
+// get_cache_token() has shown that it is there; where it is not, such a check breaks. Special methods of a class are
+// looked up on its metaclass.
 #pragma once
 
 #include <optional>

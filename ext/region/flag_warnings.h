@@ -3,8 +3,10 @@
 //     x *= c     overflow: the flag is noted          NumPy: RuntimeWarning: overflow encountered in multiply
 //     x += y                                     =>   the region: the same, for the line of `x *= c`, behind `x += y`
 //
-// Nobody can tell the two apart where a warning does no more than to be shown, recorded or dropped. Whether that is so
-// must be known before a run that cannot be taken back.
+// Nobody can tell the two apart where a warning does no more than to be shown, recorded or dropped: no errstate or
+// warning filter raises, `warnings.showwarning` is unmodified, and the region cannot reach the list that records
+// warnings. Whether that is so must be known before a run that cannot be taken back. Otherwise a second program runs,
+// compiled on first use, whose writes can be undone.
 #pragma once
 
 #include <Python.h>

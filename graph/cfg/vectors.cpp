@@ -5,8 +5,13 @@
 // which control would come there. Its checks have no exits. Where one fails in any lane, nothing of these rounds is
 // stored, and the loop as it was does them, and leaves where it did. That loop also does the last round, if anything is
 // used after the loop that is not known from counts and sums. Loads and stores of other rounds meet only where that
-// changes nothing: the distances of addresses tell, compared in front of the loop. Sums of floats are not vectors:
-// their order counts. Sums of integers are, if they cannot overflow.
+// changes nothing: the distances of addresses tell, compared in front of the loop.
+//
+// Each round may give the next one only counts, what that does not use (variables that it sets itself), and integers
+// that are added up and cannot overflow. Loads and stores have neighbours in neighbouring rounds, upwards or downwards,
+// or are at one place. Floats are added in their order: vectors give what is added, if that takes long (`AddLanes`). Of
+// functions, `pow` with a few exponents is done in lanes (a lane that products do not decide is called for), and those
+// of NumPy's that give each of several numbers what they give it alone: one call for all lanes (`Function::in_lanes`).
 #include <algorithm>
 #include <map>
 #include <optional>
