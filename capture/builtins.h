@@ -1,5 +1,6 @@
 // What the files of the builtin functions share. C functions with a Python polyfill (`framejit._traced._polyfills`:
-// itertools, functools.reduce, `min` with a key) are followed as Python; their breaks are reported at the caller's line.
+// itertools, functools.reduce, `min` with a key) are followed as Python; their breaks are reported at the caller's
+// line.
 #pragma once
 
 #include "capture/executor.h"

@@ -1,8 +1,8 @@
 // Calls of Python functions, of partial objects and of whatever can be called.
 //
-// A function that calls itself is followed if its calls are few (`CaptureOptions::recursive_calls`); the first call that
-// is finished shows how many they will be. Otherwise the capture ends at the call, and the code that asked follows calls
-// that are further in (`CaptureOutcome::unfinished_levels`).
+// A function that calls itself is followed if its calls are few (`CaptureOptions::recursive_calls`); the first call
+// that is finished shows how many they will be. Otherwise the capture ends at the call, and the code that asked follows
+// calls that are further in (`CaptureOutcome::unfinished_levels`).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The profiler of the standard library, which adds up times by function. Compiled code runs under it as without it, so a
-// profile shows what the program does. Other tools see each call, and make marked functions run as bytecode.
+// The profiler of the standard library, which adds up times by function. Compiled code runs under it as without it, so
+// a profile shows what the program does. Other tools see each call, and make marked functions run as bytecode.
 #pragma once
 
 #include <Python.h>

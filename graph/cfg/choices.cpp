@@ -1,6 +1,6 @@
 // Branches that only decide between values become a `select` if that is quick. A sum over rounds to which only some
-// rounds add always gets 0, or -0.0, from the others: it waits for the sum before, and for no branch that may be foreseen
-// wrongly.
+// rounds add always gets 0, or -0.0, from the others: it waits for the sum before, and for no branch that may be
+// foreseen wrongly.
 #include <bit>
 #include <optional>
 #include <vector>

@@ -6,10 +6,11 @@
 // of counts, and of numbers that a check bounds. Whether the accesses of two rounds meet is computed from these sums
 // where the loop runs.
 //
-// If a check fails in a body, what these rounds stored is put back, and nothing was done. A variable that is only handed
-// on has a flag in the body: whether one of these rounds has set it. The last piece that has gives its value. A sum of
-// floats is no variable of the body: each round stores what it adds, and the caller adds in the order of the rounds. A
-// sum of natural numbers begins at 0 in each piece; if it overflows nowhere in the end, it does so in no round.
+// If a check fails in a body, what these rounds stored is put back, and nothing was done. A variable that is only
+// handed on has a flag in the body: whether one of these rounds has set it. The last piece that has gives its value. A
+// sum of floats is no variable of the body: each round stores what it adds, and the caller adds in the order of the
+// rounds. A sum of natural numbers begins at 0 in each piece; if it overflows nowhere in the end, it does so in no
+// round.
 #include "graph/cfg/parallel.h"
 
 #include <algorithm>

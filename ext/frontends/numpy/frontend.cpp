@@ -113,8 +113,8 @@ struct Known {
   bool library = false;
 };
 
-/// The functions by identity. They are kept alive for ever. A program uses few of them, so ufuncs are looked up when they
-/// are met, and the others are listed when the first of them is.
+/// The functions by identity. They are kept alive for ever. A program uses few of them, so ufuncs are looked up when
+/// they are met, and the others are listed when the first of them is.
 class Functions {
  public:
   const Known* find(PyObject* callable) {
