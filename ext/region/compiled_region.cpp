@@ -190,7 +190,12 @@ inline Outcome Entry::fits(Matched& m) {
 /// which finds in its frames what it always finds there.
 inline Outcome Entry::run_shown(const LiveSlots& live, Run& run) {
   const bool shown = !run.in_frame && !runner_->compiled().calls_python;
-  const capture::py::ShownFrame frame(shown ? reinterpret_cast<PyFunctionObject*>(live.function) : nullptr);
+  auto* function = shown ? reinterpret_cast<PyFunctionObject*>(live.function) : nullptr;
+  if (function && function->func_code != shown_for_) {
+    shown_for_ = function->func_code;
+    shown_code_ = capture::py::code_to_show(reinterpret_cast<PyCodeObject*>(function->func_code));
+  }
+  const capture::py::ShownFrame frame(function, shown_code_.get());
   return runner_->run(run, *conditions_);
 }
 

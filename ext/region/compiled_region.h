@@ -88,6 +88,8 @@ class Entry {
   std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
   std::optional<References> references_;
   bool result_on_stack_ = false, at_o1_ = false;
+  const PyObject* shown_for_ = nullptr;  // compared, never followed: the user's code may own this entry
+  capture::Ref<PyCodeObject> shown_code_;
   bool draws_ = false;  // from generators: a run that comes to nothing takes them back
 };
 
