@@ -1,27 +1,59 @@
-// Detection of the processor: features by xbyak, caches by the C library.
+// Detection of the processor: features by its own instructions, caches by the C library.
 #include "codegen/cpu.h"
 
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <xbyak/xbyak_util.h>
+
+#include <cstdint>
+#include <initializer_list>
 
 namespace framejit::codegen {
 
 namespace {
 
+struct Leaf {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+Leaf leaf_of(uint32_t leaf, uint32_t subleaf) {
+  Leaf found;
+  __cpuid_count(leaf, subleaf, found.eax, found.ebx, found.ecx, found.edx);
+  return found;
+}
+
+/// Which registers the operating system saves, or none if it does not say.
+uint32_t saved_registers() {
+  uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+bool has(uint32_t word, std::initializer_list<int> bits) {
+  for (const int bit : bits)
+    if (!(word >> bit & 1)) return false;
+  return true;
+}
+
+/// xbyak's Cpu finds the same, but asks many times, also for caches and cores. On virtual machines each time is a call of
+/// the hypervisor. Numbers of bits: Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID. What the system
+/// does not save is not among the features, with the exception of AMX: see allow_amx.
 Cpu detect() {
-  using X = Xbyak::util::Cpu;
-  const X found;  // what the operating system does not save is not among its features, but for AMX: see allow_amx
   Cpu cpu;
-  if (found.has(X::tAVX2) && found.has(X::tFMA) && found.has(X::tF16C) && found.has(X::tBMI2)) cpu.isa = Isa::Avx2;
-  if (cpu.isa == Isa::Avx2 && found.has(X::tAVX512F) && found.has(X::tAVX512DQ) && found.has(X::tAVX512CD) &&
-      found.has(X::tAVX512BW) && found.has(X::tAVX512VL)) {
+  const uint32_t leaves = leaf_of(0, 0).eax;
+  const Leaf first = leaves >= 7 ? leaf_of(1, 0) : Leaf();
+  const bool fma = has(first.ecx, {12}), system_says = has(first.ecx, {27}), f16c = has(first.ecx, {28, 29});
+  const uint32_t saved = system_says ? saved_registers() : 0;
+  const Leaf seventh = leaves >= 7 ? leaf_of(7, 0) : Leaf();
+  if (has(saved, {1, 2}) && fma && f16c && has(seventh.ebx, {5, 8})) cpu.isa = Isa::Avx2;  // AVX2, BMI2
+  // F, DQ, CD, BW, VL
+  if (cpu.isa == Isa::Avx2 && has(saved, {5, 6, 7}) && has(seventh.ebx, {16, 17, 28, 30, 31})) {
     cpu.isa = Isa::Avx512;
-    cpu.vnni = found.has(X::tAVX512_VNNI);
-    cpu.avx512_fp16 = found.has(X::tAVX512_FP16);
-    cpu.avx512_bf16 = found.has(X::tAVX512_BF16);
-    cpu.amx_bf16 = found.has(X::tAMX_TILE) && found.has(X::tAMX_BF16);
-    cpu.amx_int8 = found.has(X::tAMX_TILE) && found.has(X::tAMX_INT8);
+    const bool tiles = has(seventh.edx, {24});
+    cpu.vnni = has(seventh.ecx, {11});
+    cpu.avx512_fp16 = has(seventh.edx, {23});
+    cpu.avx512_bf16 = seventh.eax >= 1 && has(leaf_of(7, 1).eax, {5});
+    cpu.amx_bf16 = tiles && has(seventh.edx, {22});
+    cpu.amx_int8 = tiles && has(seventh.edx, {25});
   }
   const auto cache = [](int name, long& bytes) {
     if (const long known = sysconf(name); known > 0) bytes = known;
