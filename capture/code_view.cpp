@@ -304,6 +304,7 @@ void CodeView::read_instructions(const RawCode& raw) {
                          raw.instrs[handler.target].op == kRaw.call_intrinsic_1 &&
                              raw.instrs[handler.target].arg == kStopIterationError});
   turn_jumps_over_jumps();
+  take_calls_for_loops();
   merge_copies();
   find_loops();
   find_comprehensions();
@@ -333,6 +334,22 @@ void CodeView::find_loops() {
   }
 }
 
+CodeView::Search CodeView::search_at(uint32_t i) const {
+  const auto next = [this](uint32_t k) {
+    do k = behind(k);
+    while (k < instrs_.size() && (instrs_[k].op == Opcode::Nop || instrs_[k].op == Opcode::ToBool));
+    return k;
+  };
+  if (i >= instrs_.size() || instrs_[i].op != Opcode::ForIter) return {};
+  const uint32_t test = next(i);
+  if (test >= instrs_.size() || instrs_[test].arg != static_cast<int32_t>(i)) return {};
+  const bool is_any = instrs_[test].op == Opcode::PopJumpIfFalse;
+  if (!is_any && instrs_[test].op != Opcode::PopJumpIfTrue) return {};
+  const uint32_t found = next(test);
+  if (found >= instrs_.size() || instrs_[found].op != Opcode::PopIter) return {};
+  return {test, next(found), is_any};
+}
+
 void CodeView::find_comprehensions() {
   const auto code_at = [this](uint32_t i) -> PyCodeObject* {
     if (i >= instrs_.size() || instrs_[i].op != Opcode::LoadConst) return nullptr;
@@ -353,9 +370,13 @@ void CodeView::find_comprehensions() {
     uint32_t last = i;
     if (code->co_flags & CO_GENERATOR) {
       last = behind(i);
-      if (last >= instrs_.size() || instrs_[last].op != Opcode::Call || instrs_[last].arg != 1 ||
-          instrs_[last].kwnames >= 0)
+      if (const Search search = search_at(last); search.test) {
+        loop_ends_[last] = kNoLoop;
+        last = search.test;
+      } else if (last >= instrs_.size() || instrs_[last].op != Opcode::Call || instrs_[last].arg != 1 ||
+                 instrs_[last].kwnames >= 0) {
         continue;
+      }
     }
     if (loop_ends_.empty()) loop_ends_.assign(instrs_.size(), kNoLoop);
     loop_ends_[i] = last;
@@ -391,6 +412,20 @@ void CodeView::turn_jumps_over_jumps() {
     instrs_[back].op = Opcode::Nop;
     instrs_[back].flag = instrs_[back].boundary = false;
     instrs_[back].arg = 0;
+  }
+}
+
+/// any(), all() and tuple() of a generator expression are loops if the name means the builtin (3.14), and calls if not.
+/// The calls give the same, so their places are those of other versions.
+void CodeView::take_calls_for_loops() {
+  for (uint32_t i = 0; i + 3 < instrs_.size(); ++i) {
+    const Instr &load = instrs_[i + 1], &jump = instrs_[i + 3];
+    if (instrs_[i].op != Opcode::Copy || instrs_[i].arg != 1 || load.op != Opcode::LoadConst ||
+        instrs_[i + 2].op != Opcode::IsOp || instrs_[i + 2].arg != 0 || jump.op != Opcode::PopJumpIfFalse ||
+        static_cast<uint32_t>(jump.arg) <= i || !PyCallable_Check(constant(load.arg)))
+      continue;
+    instrs_[i].op = Opcode::Jump;
+    instrs_[i].arg = jump.arg;
   }
 }
 

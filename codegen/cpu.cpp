@@ -34,9 +34,9 @@ bool has(uint32_t word, std::initializer_list<int> bits) {
   return true;
 }
 
-/// xbyak's Cpu finds the same, but asks many times, also for caches and cores. On virtual machines each time is a call of
-/// the hypervisor. Numbers of bits: Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID. What the system
-/// does not save is not among the features, with the exception of AMX: see allow_amx.
+/// xbyak's Cpu finds the same, but asks many times, also for caches and cores. On virtual machines each time is a call
+/// of the hypervisor. Numbers of bits: Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID. What the
+/// system does not save is not among the features, with the exception of AMX: see allow_amx.
 Cpu detect() {
   Cpu cpu;
   const uint32_t leaves = leaf_of(0, 0).eax;

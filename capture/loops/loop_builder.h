@@ -40,6 +40,7 @@ struct LoopFrame {
   uint32_t pc = 0;
   std::vector<Typed> locals, stack;
   Consumer consumer = Consumer::None;
+  uint32_t found = 0;  // where the caller goes on once any() or all() is decided; 0: behind the call, with the result
 };
 
 /// Attributes of existing instances, and the contents of cells, that the loop has stored.

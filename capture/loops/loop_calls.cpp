@@ -656,9 +656,10 @@ void do_return(LoopTranslator& t, Typed v) {
   if (v.kind == Kind::Display) v = made_list(t, v);
   if (v.is_passing()) throw NotCompiled{kMadeFunction};
   const Consumer consumer = t.frame().consumer;
+  const bool is_search = t.frame().found != 0;
   t.state.frames.pop_back();
   if (consumer != Consumer::None) v = consumed(t, consumer);
-  t.push(std::move(v));
+  if (!is_search) t.push(std::move(v));
   // All returns of the function go on in one block.
   t.flush_pending();
   const cfg::Edge edge = t.edge_to(t.state);

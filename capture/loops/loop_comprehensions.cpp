@@ -231,6 +231,15 @@ void consume(LoopTranslator& t, PyObject* callable, const Typed& generator) {
   enter_comprehension(t, generator.items[0], generator.items[1], consumer);
 }
 
+void search(LoopTranslator& t, const Instr& i) {
+  const CodeView::Search search = t.frame().view->search_at(t.frame().pc);
+  if (!search.test) throw NotCompiled{"a loop over a generator"};
+  const Typed generator = t.pop();
+  t.frame().pc = static_cast<uint32_t>(i.arg);  // once all items are given
+  enter_comprehension(t, generator.items[0], generator.items[1], search.is_any ? Consumer::Any : Consumer::All);
+  t.frame().found = search.found;
+}
+
 void yield_value(LoopTranslator& t) {
   const Consumer consumer = t.frame().consumer;
   if (consumer == Consumer::None) throw NotCompiled{"a yield"};
@@ -248,8 +257,10 @@ void yield_value(LoopTranslator& t) {
   t.flush_pending();
   LoopState done = t.state;
   t.push(std::move(none));
+  const uint32_t found = t.frame().found;
   done.frames.pop_back();
-  done.frames.back().stack.push_back(of_bool(t.integer(consumer == Consumer::Any)));
+  if (found) done.frames.back().pc = found;
+  else done.frames.back().stack.push_back(of_bool(t.integer(consumer == Consumer::Any)));
   if (consumer == Consumer::Any) t.part(is_true, std::move(done), t.state);
   else t.part(is_true, t.state, std::move(done));
 }

@@ -192,6 +192,8 @@ std::optional<Typed> items_for(LoopTranslator& t, PyObject* callable, const Type
 /// Enters the code of a generator expression that is the argument of `callable`.
 void consume(LoopTranslator& t, PyObject* callable, const Typed& generator);
 void yield_value(LoopTranslator& t);
+/// A loop over a generator that only looks for an item: FOR_ITER.
+void search(LoopTranslator& t, const Instr& i);
 /// The consumer's result, at the end of the values.
 Typed consumed(LoopTranslator& t, Consumer consumer);
 

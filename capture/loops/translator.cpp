@@ -723,6 +723,7 @@ void LoopTranslator::step(const Instr& i) {
       switch (f.stack[f.stack.size() - py::kIteratorSlots].kind) {
         case Kind::Iterator:
         case Kind::Joint: return for_item(*this, i);
+        case Kind::Generator: return search(*this, i);
         default: return for_iter(*this, i);
       }
     case Opcode::Call: return do_call(*this, i);

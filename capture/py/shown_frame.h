@@ -12,8 +12,9 @@ namespace framejit::capture::py {
 /// itself will do.
 Ref<PyCodeObject> code_to_show(PyCodeObject* code);
 
-/// While it exists, such tools see that `function` runs, by `code`, which code_to_show() gave for its code; null: by its
-/// code. If the function is null, nothing is shown. The frame has not begun as far as the interpreter is concerned, which leaves such frames out.
+/// While it exists, such tools see that `function` runs, by `code`, which code_to_show() gave for its code; null: by
+/// its code. If the function is null, nothing is shown. The frame has not begun as far as the interpreter is concerned,
+/// which leaves such frames out.
 class ShownFrame {
  public:
   ShownFrame(PyFunctionObject* function, PyCodeObject* code) {
