@@ -250,6 +250,11 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
     case Kind::Generator:
     case Kind::Vector: FRAMEJIT_CHECK(false, "a slice, a list or a vector at an exit");  // can_make
     case Kind::Tuple:
+      if (v.constant) {
+        o.kind = Made::Constant;
+        o.object = Ref<>::share(v.constant);
+        break;
+      }
       if (!v.ids.empty()) {
         o.kind = Made::Pointer;
         break;

@@ -148,6 +148,10 @@ void Parts::add(const Typed& v) {
       t_.program->held.push_back(v.value->object);
       return add(kObjectPart, t_.address(v.value->object.get()));
     case Kind::Tuple:
+      if (v.constant) {
+        t_.program->held.push_back(Ref<>::share(v.constant));
+        return add(kObjectPart, t_.address(v.constant));
+      }
       if (!v.ids.empty()) return add(kObjectPart, v.ids[0]);
       if (const std::vector<Typed*> holders = holders_of(v); !holders.empty()) {
         const cfg::Id made = made_tuple(v);

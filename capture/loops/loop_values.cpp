@@ -75,6 +75,7 @@ Typed literal(LoopTranslator& t, PyObject* object) {
     v.kind = Kind::Tuple;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
       v.items.push_back(literal(t, PyTuple_GET_ITEM(object, i)));
+    v.constant = object;
     return v;
   }
   if (PySlice_Check(object)) {  // a constant of the code on CPython 3.14 and later

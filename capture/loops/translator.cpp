@@ -263,6 +263,7 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
   cfg.blocks.back().begins_round = to.frames.back().view->is_loop_head(to.frames.back().pc);
   std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
+    part.constant = nullptr;
     if (alone && !part.is_fixed) {
       for (cfg::Id& id : part.ids) id = cfg.add_param(edge.block, cfg.at(id).type);
       if (part.natural && (part.kind == Kind::Int || part.kind == Kind::RangeIterator))

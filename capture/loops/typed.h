@@ -46,6 +46,7 @@ struct Typed {
   Kind kind = Kind::Unbound;
   Value* value =
       nullptr;    // Object, String: what it is. Function: an existing one, or the code of one that the loop makes
+  PyObject* constant = nullptr;  // Tuple: the constant of the code that it is, within the block that loads it
   int slot = -1;  // Object: the local that holds it since the entry. RangeIterator: place on the
                   // stack of the entry, of one that was there. Cell: the local of the frame that has it, or
                   // -1 for the variable itself

@@ -377,3 +377,24 @@ def test_what_a_replaced_list_holds_goes_at_once():
         return logs
 
     assert seen(fj.jit(replaced)) == seen(replaced) == [[50.0]] * 3
+
+
+def constants(n):
+    rows, last = [], None
+    for k in range(n):
+        if k % 3:
+            last = (1, -0.0, (k % 2, 2))
+            rows.append((3, 4.5))
+        rows.append([(5, (6, -0.0)), k])
+    return rows, last
+
+
+def test_constant_tuples_stay_the_objects_that_they_are():
+    marked = compare(constants, lambda: (300,), lambda: (7,))
+    assert stays(marked)
+    rows, _ = marked(300)
+    for constant in ((3, 4.5), (5, (6, -0.0))):
+        of_code = next(c for c in constants.__code__.co_consts if c == constant)
+        found = [row if row == constant else row[0] for row in rows if constant in (row, row[0])]
+        assert len(found) >= 200
+        assert all(one is of_code for one in found)
