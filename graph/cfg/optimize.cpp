@@ -322,6 +322,15 @@ void associate(Cfg& cfg, Id id, Constants& constants) {
       cfg.nodes[id] = n;
       return;
     }
+  // Quotients are rounded down, so those by a power of 2 are shifts, and the remainders are the last bits.
+  if ((n.op == Op::FloorDiv || n.op == Op::FloorMod) && is_integer(n.args[1]))
+    if (const int64_t by = cfg.at(n.args[1]).imm; by > 0 && std::has_single_bit(static_cast<uint64_t>(by))) {
+      const bool divides = n.op == Op::FloorDiv;
+      n.op = divides ? Op::Shr : Op::And;
+      n.args[1] = constants(cfg, divides ? std::countr_zero(static_cast<uint64_t>(by)) : by - 1);
+      cfg.nodes[id] = n;
+      return;
+    }
   // A sum with a constant, as value and constant.
   const auto split = [&](Id v) -> std::optional<std::pair<Id, int64_t>> {
     const Node& s = cfg.at(v);

@@ -388,3 +388,30 @@ def test_temporaries_do_not_keep_rounds_apart():
         marked(*np.ones((3, 100)))
     [entry] = marked._report()["entries"]
     assert f"store.{vector_type()} " in entry["graph"] and "= lane " in entry["graph"]
+
+
+def remainders(out, a):
+    for i in range(len(out)):
+        out[i] = a[i] % 8
+
+
+def quotients(out, a):
+    for i in range(len(out)):
+        out[i] = a[i] // 8
+
+
+@pytest.mark.parametrize("form", [remainders, quotients], ids=lambda f: f.__name__)
+def test_divisions_by_powers_of_2_are_done_in_lanes(form):
+    marked = fj.jit(form)
+    least = np.iinfo(np.int64).min
+    for length in (100, 3, 17, 100):
+        a = np.arange(-50, 50)[:length]
+        a[:2] = least, -(least + 1)
+        expected, out = np.zeros((2, length), np.int64)
+        form(expected, a)
+        marked(out, a)
+        assert np.array_equal(out, expected)
+    [text] = texts(marked)
+    assert "floordiv" not in text and "floormod" not in text
+    wide = fj.config.cpu == "avx512" and _core.cpu_features()["isa"] == "avx512"
+    assert ("store.i64x" in text) == (wide or form is remainders)  # AVX2 has no arithmetic shifts of 64 bits
