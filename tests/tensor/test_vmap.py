@@ -258,3 +258,143 @@ def test_gradients_through_a_batch():
         of_rows = fj.grad(lambda x, w: sum(f(x[i], w) ** 2 for i in range(5)), (0, 1))(V, w)
         for a, b in zip(of_batch, of_rows):
             np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+# --- Assignments to Parameters ------------------------------------------------------------------------------------------------
+
+
+def assert_equal(found, expected):
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def assigned(make, function, *given, axes=0):
+    """What vmap returns and what its Parameters hold then, compiled and in the interpreter."""
+    found = []
+    for run in (lambda f: f, fj.jit, interpreted):
+        parameter = make()
+        batched = run(lambda *args: fj.vmap(lambda *sample: function(parameter, *sample), axes)(*args))
+        found.append((batched(*given).asnumpy(), parameter.asnumpy()))
+    for result, left in found[1:]:
+        assert_equal(result, found[0][0])
+        assert_equal(left, found[0][1])
+    return found[0]
+
+
+def interpreted(function):
+    def run(*args):
+        with fj.stance("force_eager"):
+            return function(*args)
+
+    return run
+
+
+def zeros(*shape):
+    return lambda: fj.Parameter(Tensor(np.zeros(shape, np.float32)), name="p")
+
+
+def test_samples_find_a_parameter_as_it_was():
+    ones = Tensor(np.ones(3, np.float32))
+
+    def assign(p, x):
+        ops.assign(p, ones)
+        return x + p
+
+    def add(p, x):
+        ops.assign_add(p, ones)
+        return x + p
+
+    def itself(p, x):
+        ops.assign_add(p, ones)
+        return p
+
+    for function, expected in ((assign, X + 1), (add, X + 1), (itself, np.ones_like(X))):
+        result, left = assigned(zeros(3), function, Tensor(X))
+        assert_equal(result, expected)
+        assert_equal(left, np.ones(3, np.float32))
+
+
+def test_samples_that_assign_different_values():
+    def differ(p, x):
+        ops.assign(p, x)
+        return x + p
+
+    def add_last(p, x):
+        ops.assign_add(p, x - X[-1] * 0)
+        return x
+
+    for run in (lambda f: f, fj.jit, interpreted):
+        for function in (differ, add_last):
+            parameter = zeros(3)()
+            with pytest.raises(ValueError, match="source axis of Parameter 'p' is None"):
+                run(lambda x: fj.vmap(lambda row: function(parameter, row))(x))(Tensor(X))
+            assert_equal(parameter.asnumpy(), np.zeros(3, np.float32))
+
+
+@pytest.mark.parametrize("axis", (0, 1))
+def test_a_mapped_parameter_gets_its_samples(axis):
+    shape = X.shape if axis == 0 else X.T.shape
+
+    def add(p, x):
+        ops.assign_add(p, x)
+        return x + p
+
+    for run in (lambda f: f, fj.jit, lambda f: fj.jit(f, fullgraph=True), interpreted):
+        parameter = fj.Parameter(Tensor(np.ones(shape, np.float32)), name="p")
+        result = run(lambda p, x: fj.vmap(add, (axis, 0))(p, x))(parameter, Tensor(X))
+        assert_equal(result.asnumpy(), X + X + 1)
+        assert_equal(parameter.asnumpy(), X + 1 if axis == 0 else (X + 1).T.copy())
+
+
+def test_a_mapped_parameter_that_is_only_read_is_one_batch():
+    parameter = fj.Parameter(Tensor(X), name="p")
+    batched = fj.vmap(lambda p, x: p * 2 + x)
+    assert_equal(batched(parameter, Tensor(X)).asnumpy(), X * 2 + X)
+    (entry,) = batched.cache_entries()
+    assert not any("writeable" in guard for guard in entry["guards"])
+
+
+def test_a_cell_that_assigns_to_its_parameters():
+    class Net(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.p = zeros(3)()
+            self.moving = zeros(3)()
+
+        def construct(self, x):
+            self.p = self.p * 2 + 1
+            return x + self.p
+
+    for run in (lambda f: f, interpreted):
+        net = Net()
+        assert_equal(run(fj.vmap(net))(Tensor(X)).asnumpy(), X + 1)
+        assert_equal(net.p.asnumpy(), np.ones(3, np.float32))
+        assert_equal(net.moving.asnumpy(), np.zeros(3, np.float32))
+
+
+def test_nested_vmaps_that_assign():
+    ones = Tensor(np.ones((), np.float32))
+
+    def add(p, x):
+        ops.assign_add(p, ones)
+        return x + p
+
+    for run in (lambda f: f, fj.jit, interpreted):
+        parameter = zeros()()
+        nested = run(lambda x: fj.vmap(fj.vmap(lambda one: add(parameter, one)))(x))
+        assert_equal(nested(Tensor(X)).asnumpy(), X + 1)
+        assert_equal(parameter.asnumpy(), np.float32(1).reshape(()))
+
+
+def test_a_sample_that_breaks_assigns_one_value_or_none(capsys):
+    def assign(p, x, add):
+        print("sample")
+        ops.assign(p, p * 0 + 1 + add * x[0])
+        return x * 2
+
+    parameter = zeros()()
+    result = fj.vmap(lambda row: assign(parameter, row, 0))(Tensor(X))
+    assert_equal(result.asnumpy(), X * 2)
+    assert_equal(parameter.asnumpy(), np.float32(1).reshape(()))
+    assert capsys.readouterr().out == "sample\n" * 4
+    with pytest.raises(ValueError, match="source axis"):
+        fj.vmap(lambda row: assign(parameter, row, 1))(Tensor(X))

@@ -122,7 +122,7 @@ class Parameter(Tensor):
             )
         converted = new.astype(self.dtype)
         if converted.shape == self.shape:
-            self.asnumpy()[...] = converted.asnumpy()
+            self[...] = converted
         else:
             self._set_data(converted)
         return self

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._api._control import is_compiling
+from framejit._api._control import disable, is_compiling
 from framejit._api._jit import is_compiled, make_function, settings_of
+from framejit._tensors import _parameter
 from framejit.ops import _shape
 
 __all__ = ["vmap"]
@@ -37,6 +38,16 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     callable
         Takes the arguments of `fn` with the axes of the samples. It is compiled as `fn` is.
 
+    Notes
+    -----
+    Each sample finds Parameters as they were before. A Parameter that is an argument with an axis gets what its samples were
+    assigned. One that is the same for all samples gets what all of them assign.
+
+    Raises
+    ------
+    ValueError
+        If the samples assign different values to a Parameter that is the same for all.
+
     Examples
     --------
     >>> import numpy as np
@@ -58,10 +69,12 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
             raise ValueError(f"For 'vmap', the sizes of the axes in 'in_axes' must be one number, but got {sizes}.")
         if sizes[0] == 0:
             raise ValueError("For 'vmap', there are no samples.")
+        mapped = [k for k in range(len(args)) if axes[k] is not None and isinstance(args[k], _parameter.Parameter)]
         begin = _core._batch_begin()
         samples = [_sample(arg, axis, 0) for arg, axis in zip(args, axes)]
-        first = fn(*samples)
-        if begin is not None:  # capture asks whether what it has seen of one sample can be had for all
+        first, written = _of_one(fn, samples, mapped)
+        pure = written is None or not written[0] and True not in written[1]
+        if begin is not None and pure:  # capture asks whether what it has seen of one sample can be had for all
             leaves: list[Any] = []
             ones: list[Any] = []
             batches: list[Any] = []
@@ -71,12 +84,97 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
                 found = _core._batch(begin, tuple(leaves), tuple(ones), tuple(batches))
                 if found is not None:
                     return _with_results(first, list(found), out_axes)
-        results = [first]
-        for i in range(1, sizes[0]):
-            results.append(fn(*[_sample(arg, axis, i) for arg, axis in zip(args, axes)]))
+        results: list[Any] = []
+        writes: list[Any] = []
+        changed: list[Any] = [()] * len(mapped)  # the samples of mapped Parameters that were written, as they are then
+        for i in range(sizes[0]):
+            if i > 0:
+                samples = [_sample(arg, axis, i) for arg, axis in zip(args, axes)]
+                broken = written is None and _has_tensor(samples)
+                first, written = _observed(fn, samples, mapped) if broken else _of_one(fn, samples, mapped)
+            results.append(first)
+            if written is not None:
+                if written[0]:
+                    results[i] = _copied(first)
+                    for parameter, before in written[0]:
+                        writes.append((i, parameter, before, parameter.copy()))
+                        parameter[...] = before  # each sample finds the same
+                for at in range(len(mapped)):
+                    if written[1][at]:
+                        changed[at] = (*changed[at], (i, samples[mapped[at]]))
+        for at in range(len(mapped)):
+            for i, sample in changed[at]:
+                place = (slice(None),) * _place(args[mapped[at]], axes[mapped[at]]) + (i,)
+                args[mapped[at]][place] = sample
+        if writes:
+            _settle(writes, sizes[0])
         return _stacked(results, out_axes)
 
     return batched if is_compiling() else _compiled(batched, fn)
+
+
+def _of_one(fn: Any, samples: list[Any], mapped: list[int]) -> Any:
+    """What `fn` returns for one sample; and the Parameters that it wrote with what they held before, and which of the mapped
+    samples it wrote, or None if that is not known."""
+    if not is_compiling():
+        return _observed(fn, samples, mapped)
+    _core._batch_watch()
+    result = fn(*samples)
+    return result, _core._batch_written(tuple([samples[k] for k in mapped]))
+
+
+@disable
+def _observed(fn: Any, samples: list[Any], mapped: list[int]) -> Any:
+    """As `_of_one`, in the interpreter."""
+    watched = [samples[k] for k in mapped]
+    written: dict[int, tuple[Any, Any]] = {}
+    given = {id(sample) for sample in watched}
+    changed: set[int] = set()
+
+    def hook(name: str, *args: Any) -> Any:
+        if name == "setitem":
+            if id(args[0]) in given:
+                changed.add(id(args[0]))
+            elif isinstance(args[0], _parameter.Parameter) and id(args[0]) not in written:
+                written[id(args[0])] = args[0], _core._tensor(args[0].asnumpy().copy())
+        return NotImplemented if outer is None else outer(name, *args)
+
+    outer = _core.set_tape_hook(hook)
+    try:
+        result = fn(*samples)
+    finally:
+        _core.set_tape_hook(outer)
+    return result, (tuple(written.values()), tuple(id(sample) in changed for sample in watched))
+
+
+@disable
+def _settle(writes: list[Any], count: int) -> None:
+    """Assign what all samples left in a Parameter that is the same for all."""
+    left: dict[int, tuple[Any, dict[int, Any]]] = {}
+    for i, parameter, before, after in writes:
+        left.setdefault(id(parameter), (parameter, {-1: before}))[1][i] = after
+    for parameter, values in left.values():
+        found = [values.get(i, values[-1]).asnumpy().tobytes() for i in range(count)]
+        if found.count(found[0]) != count:
+            raise ValueError(
+                f"For 'vmap', the source axis of Parameter '{parameter.name}' is None, but the samples assign different values "
+                "to it. The execution order of the assignments cannot be guaranteed."
+            )
+    for parameter, values in left.values():
+        parameter[...] = values.get(0, values[-1])
+
+
+def _has_tensor(x: Any) -> bool:
+    return True in [_has_tensor(item) for item in x] if isinstance(x, (tuple, list)) else isinstance(x, Tensor)
+
+
+def _copied(result: Any) -> Any:
+    """A result that holds no Parameter whose elements are restored."""
+    if isinstance(result, (tuple, list)):
+        return type(result)([_copied(item) for item in result])
+    if isinstance(result, dict):
+        return {key: _copied(result[key]) for key in result}
+    return result.copy() if isinstance(result, _parameter.Parameter) else result
 
 
 def _compiled(batched: Any, fn: Any) -> Any:

@@ -8,6 +8,7 @@
 
 #include "codegen/emit.h"
 #include "ext/arrays/numpy_probe.h"
+#include "ext/frontends/batch.h"
 #include "ext/module/config.h"
 #include "graph/layout.h"
 
@@ -510,6 +511,7 @@ Captured<bool> write(Session& session, ValueId dst, ValueId value) {
   if (copies_in_steps(graph, dst, value))
     return break_at(BreakId::OverlappingMemory, "elements of one array copied among each other at another stride");
   FRAMEJIT_REQUIRE(session.inputs().prepare_write(dst));
+  FRAMEJIT_REQUIRE(note_batch_write(session, graph.root(dst)));
   FRAMEJIT_REQUIRE(built(session.builder().write(dst, value)));
   return true;
 }
