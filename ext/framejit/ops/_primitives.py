@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from typing import Any
 
 from framejit import _core
@@ -33,6 +35,7 @@ class Primitive:
     _parameters: dict[str, Any] = {}
     _function: Any = None
     _functions: tuple[Any, ...] = ()  # with the function, where capture finds it also if it is one in C
+    _inputs: tuple[int, float] = (0, math.inf)  # how many operands there may be
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if type(self) is Primitive and len(args) == 1 and isinstance(args[0], str):  # one of ours by its name
@@ -57,7 +60,20 @@ class Primitive:
         self.function: Any = self._functions[0] if self._functions else type(self)._function
 
     def __call__(self, *args: Any) -> Any:
+        least, most = self._inputs
+        if not least <= len(args) <= most:
+            self._refuse(len(args))
         return self.function(*args, **self._options)
+
+    def _refuse(self, count: int) -> None:
+        least, most = self._inputs
+        if count > most:
+            raise TypeError(
+                f"For Operator[{self.name}], the number of inputs should be less than or equal to {most}, but got {count}."
+            )
+        raise TypeError(
+            f"For 'S_Prim_{self.name}', the size of input should be {least}, but got {count}. Please check inputs of the operator."
+        )
 
     def __repr__(self) -> str:
         return f"Prim[{self.name}]" + (f"<{self._options}>" if self._options else "")
@@ -267,8 +283,25 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+_OPERANDS = {operator.compute: operator.operands for operator in OPERATORS}
+
+
+def _inputs_of(function: Any, options: dict[str, Any]) -> tuple[int, float]:
+    """How many operands a function takes in addition to the options."""
+    if function in _OPERANDS:
+        return _OPERANDS[function], _OPERANDS[function]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a function in C
+        return 0, math.inf
+    given = [p for p in parameters if p.name not in options and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    any_count = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return sum(p.default is p.empty for p in given), math.inf if any_count else len(given)
+
+
 def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitive]:
     body = {
+        "_inputs": _inputs_of(function, parameters),
         "_function": staticmethod(function),
         "_functions": (function,),
         "_parameters": parameters,
