@@ -409,6 +409,19 @@ def test_training_as_mindspore(tmp_path):
     assert done.stdout == "[[2.0, -1.0]] [0.5]\n"
 
 
+def test_tensors_as_mindspore_name_its_module(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import pickle
+import mindspore
+from mindspore.common.tensor import Tensor
+print(type(mindspore.Tensor(1)), Tensor is mindspore.Tensor, pickle.loads(pickle.dumps(Tensor([2]))).tolist())
+""")
+    command = [sys.executable, "-m", "framejit", "--as-mindspore", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "<class 'mindspore.common.tensor.Tensor'> True [2]\n", done.stderr
+
+
 def test_imports_changed_to_framejit():
     changed = SCRIPT.replace("mindspore", "framejit").split("try:")[0]
     done = subprocess.run([sys.executable, "-c", changed], capture_output=True, text=True)

@@ -341,8 +341,15 @@ def test_loops_and_maps():
     marked_as_eager(lambda x: scan(lambda c, y: (c + y, c * y), x, [x, x * 2]), x)
     assert ops.WhileLoop()(lambda v: v.sum() < 100, lambda v: v * 2 + 1, ops.ones(3)).tolist() == [63.0] * 3
     assert ops.HyperMap(ops.add)([Tensor(1), (Tensor(2), Tensor(3))], [Tensor(1), (Tensor(1), Tensor(1))])[1][1] == 4
-    with pytest.raises(ValueError):
-        ops.HyperMap()(ops.add, (1,), (1, 2))
+    for given, message in (
+        (((1,), (1, 2)), "The tuples in HyperMap should have the same length."),
+        (([1], [1, 2]), "The lists in HyperMap should have the same length."),
+        (([1], (1, 2)), "The types of arguments in HyperMap must be consistent"),
+        (([1], 2), "The types of arguments in HyperMap must be consistent"),
+    ):
+        for hyper_map in (ops.HyperMap(), fj.jit(ops.HyperMap())):
+            with pytest.raises(RuntimeError, match=message):
+                hyper_map(ops.add, *given)
     # Map takes the items as they are, HyperMap what is in them too.
     pairs = ((1, 2), [3])
     assert ops.Map(lambda a, b: (a, b))(pairs, pairs) == (((1, 2), (1, 2)), ([3], [3])) == ops.Map()(lambda a, b: (a, b), pairs, pairs)
@@ -350,17 +357,48 @@ def test_loops_and_maps():
     marked_as_eager(lambda x: ops.Map(lambda pair: pair[0] + pair[1])([(x, x), (x, x * 2)]), x)
     seen = []
     assert ops.Map(lambda a: seen.append(a) or a, reverse=True)([1, 2, 3]) == [1, 2, 3] and seen == [3, 2, 1]
-    with pytest.raises(ValueError, match="'Map'"):
+    with pytest.raises(RuntimeError, match="For 'Map', the length of tuples must be the same"):
         ops.Map()(ops.add, (1,), (1, 2))
+    with pytest.raises(RuntimeError, match="Map can only be applied to list, tuple"):
+        ops.Map()(ops.add, 1, 2)
     chosen = ops.MultitypeFuncGraph("chosen")
     chosen.register("Tensor", "Number")(lambda x, n: x * n)
     chosen.register("Tensor", "Tensor")(lambda x, y: x + y)
     assert chosen(Tensor(3), 2) == 6 and chosen(Tensor(3), Tensor(4)) == 7
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="cannot find fn match given args.*'chosen' has functions for .*and got .str, int"):
         chosen("a", 1)
     assert ops.partial(ops.add, Tensor(1))(Tensor(2)) == 3 == ops.Partial()(ops.add, Tensor(1))(Tensor(2))
     assert_array(ops.InplaceSub(indices=(0, 2))(TENSORS["m"], Tensor(np.ones((2, 3), np.float32))), M - np.float32([[1], [0], [1], [0]]))
     assert_array(ops.InplaceAdd(indices=1)(x, Tensor(1.0)), V + np.float32([0, 1, 0, 0]))
+
+
+def test_errors_of_primitives_about_the_number_of_their_inputs():
+    one = Tensor([1.0])
+    for primitive, given, message in (
+        (ops.Abs(), (one, one), r"For Operator\[Abs\], the number of inputs should be less than or equal to 1, but got 2"),
+        (ops.Concat(), (one, one, one), r"For Operator\[Concat\], the number of inputs should be less than or equal to 1, but got 3"),
+        (ops.Gather(), (one, one, 0, 1), r"For Operator\[Gather\], the number of inputs should be less than or equal to 3, but got 4"),
+        (ops.Mod(), (5,), "For 'S_Prim_Mod', the size of input should be 2, but got 1"),
+        (ops.ReLU(), (), "For 'S_Prim_ReLU', the size of input should be 1, but got 0"),
+    ):
+        for call in (primitive, fj.jit(lambda *args: primitive(*args)), fj.jit(lambda *args: primitive(*args), fullgraph=True)):
+            with pytest.raises(TypeError, match=message):
+                call(*given)
+
+
+def test_errors_of_functions_on_tuples_and_types():
+    for call, kind, message in (
+        (lambda: ops.tuple_div((8, 14, 20), (2, 2)), RuntimeError, "The size of inputs of 'tuple_div' operator must be the same"),
+        (lambda: ops.tuple_div((8, 14), (2, 2.0)), RuntimeError, "should be an int64 number, but got a float 2.0"),
+        (lambda: ops.tuple_div((8, 14), (2, 0)), RuntimeError, "The divisor value should not be 0!"),
+        (lambda: ops.tuple_div((8, 14), (2, 3)), RuntimeError, "they are not divisible now, the dividend is 14, the divisor is 3"),
+        (lambda: ops.tuple_div((8, 14), 3), TypeError, r"For 'tuple_div', input\[1\] should be Tuple, but got int"),
+        (lambda: ops.typeof(1, 2), RuntimeError, "must requires 1 argument, but the size of arguments is 2"),
+    ):
+        for run in (call, fj.jit(call)):
+            with pytest.raises(kind, match=message):
+                run()
+    assert ops.tuple_div((8, 14), (2, 7)) == (4, 2)
 
 
 def test_assignments():

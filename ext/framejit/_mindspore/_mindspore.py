@@ -81,5 +81,8 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Make ``import mindspore`` and imports of its modules give framejit."""
+    """Make ``import mindspore`` and imports of its modules give framejit. Tensors name the module of MindSpore's."""
+    from framejit._core import Tensor
+
     sys.meta_path.insert(0, _Alias())
+    Tensor.__module__ = "mindspore.common.tensor"

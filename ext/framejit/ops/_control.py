@@ -131,6 +131,27 @@ def _function(of: str, name: str, value: Any) -> Any:
     return value
 
 
+def _check_lengths(of: str, args: tuple[Any, ...]) -> None:
+    """All sequences are as long as the first one."""
+    kind = type(args[0])
+    for one in args:
+        if not isinstance(one, type(args[0])) and (not isinstance(one, (list, tuple)) or len(one) != len(args[0])):
+            raise RuntimeError(
+                f"The types of arguments in {of} must be consistent, but the types of arguments are inconsistent: "
+                f"{kind.__name__} and {type(one).__name__}."
+            )
+        if len(one) != len(args[0]):
+            sequences = "lists" if kind is list else "tuples"
+            if of == "Map":
+                raise RuntimeError(
+                    f"For 'Map', the length of {sequences} must be the same, but got {len(args[0])} and {len(one)}."
+                )
+            raise RuntimeError(
+                f"The {sequences} in HyperMap should have the same length. The length of the first element in HyperMap is "
+                f"{len(args[0])}, but the length of another element in HyperMap is {len(one)}."
+            )
+
+
 class HyperMap:
     """Calls a function with the items of lists, tuples or dicts at the same places, also of those within them.
 
@@ -156,8 +177,7 @@ class HyperMap:
             return {key: self(*[one[key] for one in args]) for key in first}
         if not isinstance(first, (list, tuple)):
             return self.ops(*args)
-        if any(len(one) != len(first) for one in args):
-            raise ValueError("For 'HyperMap', the lengths of the inputs must be the same.")
+        _check_lengths("HyperMap", args)
         rows = list(zip(*args))
         if not self.reverse:
             return type(first)([self(*row) for row in rows])
@@ -170,8 +190,9 @@ class Map(HyperMap):
     def __call__(self, *args: Any) -> Any:
         if self.ops is None:
             return Map(args[0], self.reverse)(*args[1:])
-        if any(len(one) != len(args[0]) for one in args):
-            raise ValueError("For 'Map', the lengths of the inputs must be the same.")
+        if not isinstance(args[0], (list, tuple)):
+            raise RuntimeError(f"Map can only be applied to list, tuple, but got {type(args[0]).__name__}.")
+        _check_lengths("Map", args)
         rows = list(zip(*args))
         if not self.reverse:
             return type(args[0])([self.ops(*row) for row in rows])
@@ -198,8 +219,11 @@ class MultitypeFuncGraph:
         for names, function in self.entries:
             if len(names) == len(args) and all(_is_type(arg, name) for arg, name in zip(args, names)):
                 return function(*args)
-        kinds = ", ".join(type(arg).__name__ for arg in args)
-        raise TypeError(f"For 'MultitypeFuncGraph' {self.name!r}, there is no function for the types ({kinds}).")
+        kinds = ", ".join([type(arg).__name__ for arg in args])
+        known = "; ".join([", ".join([str(name) for name in names]) for names, _ in self.entries])
+        raise ValueError(
+            f"For 'MultitypeFuncGraph', cannot find fn match given args. {self.name!r} has functions for ({known}), and got ({kinds})."
+        )
 
 
 _TYPES = {

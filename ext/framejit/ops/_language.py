@@ -47,9 +47,11 @@ def isconstant(x: Any) -> bool:
     return not isinstance(x, Tensor)
 
 
-def typeof(x: Any) -> Any:
+def typeof(*args: Any) -> Any:
     """The type of a value; of a Tensor its dtype."""
-    return x.dtype if isinstance(x, Tensor) else type(x)
+    if len(args) != 1:
+        raise RuntimeError(f"The Typeof operator must requires 1 argument, but the size of arguments is {len(args)}.")
+    return args[0].dtype if isinstance(args[0], Tensor) else type(args[0])
 
 
 def tuple_len(x: Any) -> int:
@@ -70,14 +72,33 @@ def tuple_div(x: Any, y: Any) -> tuple[int, ...]:
 
     Raises
     ------
-    ValueError
-        If one does not divide the other.
+    TypeError
+        If an argument is no tuple.
+    RuntimeError
+        If their lengths differ, an item is no int, or one does not divide the other.
     """
+    for i, one in enumerate((x, y)):
+        if not isinstance(one, tuple):
+            raise TypeError(f"For 'tuple_div', input[{i}] should be Tuple, but got {type(one).__name__}.")
     if len(x) != len(y):
-        raise ValueError(f"For 'tuple_div', the tuples must have one length, but got {len(x)} and {len(y)}.")
-    for one, other in zip(x, y):
-        if one % other:
-            raise ValueError(f"For 'tuple_div', {one} is not a multiple of {other}.")
+        raise RuntimeError(
+            f"The size of inputs of 'tuple_div' operator must be the same, but the size of divisor tuple is {len(y)}, the size of "
+            f"dividend tuple is {len(x)}."
+        )
+    for pair in zip(x, y):
+        for one in pair:
+            if not isinstance(one, int) or isinstance(one, bool):
+                raise RuntimeError(
+                    f"The data type of inputs of 'tuple_div' operator should be an int64 number, but got a {type(one).__name__} "
+                    f"{one}."
+                )
+        if pair[1] == 0:
+            raise RuntimeError("The divisor value should not be 0!")
+        if pair[0] % pair[1]:
+            raise RuntimeError(
+                "The inputs of 'tuple_div' operator should be divisible, but they are not divisible now, the dividend is "
+                f"{pair[0]}, the divisor is {pair[1]}."
+            )
     return tuple([one // other for one, other in zip(x, y)])
 
 
