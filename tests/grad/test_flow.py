@@ -206,6 +206,38 @@ def test_what_is_left_to_the_tape():
             fj.jit(lambda x: fj.grad(function)(x), fullgraph=True)(x)
 
 
+def test_with_fullgraph_the_function_s_own_exceptions_come_out():
+    def reshaped(x):
+        return x.reshape(7).sum()
+
+    def raised(x):
+        raise ValueError("own")
+
+    def branches(x):
+        if x.sum() > 1:
+            raise KeyError("own")
+        return x.sum()
+
+    def vjp(function, x):
+        out, back = fj.vjp(function, x)
+        return back(out)
+
+    for make in (np.asarray, fj.Tensor):
+        x = make(np.ones(3, np.float32))
+        for function, kind, message in ((reshaped, ValueError, "cannot reshape"), (raised, ValueError, "own"), (branches, KeyError, "own")):
+            for transform in (
+                lambda x: fj.grad(function)(x),
+                lambda x: fj.value_and_grad(function)(x),
+                lambda x: fj.jvp(function, x, x),
+                lambda x: vjp(function, x),
+                lambda x: fj.grad(lambda x: fj.grad(function)(x).sum())(x),
+            ):
+                with pytest.raises(kind, match=message):
+                    fj.jit(transform, fullgraph=True)(x)
+    # A tape that was left open would go on.
+    assert fj.grad(lambda x: (x * x).sum())(np.array([1.0, 2.0])).tolist() == [2.0, 4.0]
+
+
 def test_what_a_mask_chooses_is_one_graph():
     def f(x, m):
         y = x[m]

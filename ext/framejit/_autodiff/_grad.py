@@ -154,11 +154,7 @@ def _make(
             leaves = _leaves(main)
             seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
             gradients = list(pull(tape, tuple(leaves), tuple(seeds), (*watched, *weights)))
-        except ValueError as error:  # NumPy's, for what the tape would not give it
-            if isinstance(error.__cause__, GraphBreakError):
-                raise error.__cause__ from None
-            raise
-        finally:
+        finally:  # an `except` would hide from capture that exceptions leave the function
             close(tape)
         del tape
         out = _original(out, tuple(watched), tuple([x for x in _leaves(given) if isinstance(x, _ARRAYS)]))
@@ -566,14 +562,20 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     given = [_numbers(x, numbers) for x in inputs]
     watched: list[Any] = []
     tape, is_followed = begin_here() if hooked else begin(), True
-    try:
-        out = fn(*[_watched(tape, x, watched) for x in given])
-    except (GraphBreakError, ValueError) as error:
-        if not isinstance(error, GraphBreakError) and not isinstance(error.__cause__, GraphBreakError):
-            raise
-        is_followed = False
-    finally:
-        close(tape)
+    if is_compiling():  # with no `except`, which would hide that exceptions leave the function
+        try:
+            out = fn(*[_watched(tape, x, watched) for x in given])
+        finally:
+            close(tape)
+    else:
+        try:
+            out = fn(*[_watched(tape, x, watched) for x in given])
+        except (GraphBreakError, ValueError) as error:
+            if not isinstance(error, GraphBreakError) and not isinstance(error.__cause__, GraphBreakError):
+                raise
+            is_followed = False
+        finally:
+            close(tape)
 
     def in_kind(of_inputs: list[Any], of_weights: list[Any]) -> Any:
         if weights is None:

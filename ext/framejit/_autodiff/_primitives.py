@@ -5,6 +5,7 @@ Captured, they are graph transformations (ext/frontends/gradient_frontend.cpp). 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,15 @@ def _write(tensor: Any, value: Any) -> None:
 
 def close(tape: Any) -> None:
     """The end of a tape, also where the function raised."""
+    if tape not in thread.open:  # `pull` has closed it
+        return
+    _close(tape)
+    error = sys.exc_info()[1]
+    if isinstance(error, ValueError) and isinstance(error.__cause__, GraphBreakError):
+        raise error.__cause__ from None  # the error is NumPy's, for what the tape would not give it
+
+
+def _close(tape: Any) -> None:
     if tape not in thread.open:
         return
     thread.open.remove(tape)
@@ -141,7 +151,7 @@ def pull(tape: Any, outputs: Any, seeds: Any, inputs: Any) -> Any:
         node = _node_on(tape, output)
         if node is not None and tape in node.tapes:
             add_cotangent(cotangents, node, _seed(output, seed))
-    close(tape)  # what follows is not on it
+    _close(tape)  # what follows is not on it
     results = propagate(tape, cotangents, {node for node in wanted if node is not None})
     return tuple(results[node] if node in results else zeros_like(x) for x, node in zip(inputs, wanted, strict=True))
 
