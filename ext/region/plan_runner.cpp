@@ -10,6 +10,7 @@
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/promotion.h"
 #include "ext/module/stats.h"
+#include "ext/module/tape_hook.h"
 #include "ext/region/interpreted.h"
 #include "runtime/allocator.h"
 #include "runtime/trace.h"
@@ -119,8 +120,15 @@ Outcome PlanRunner::run(Run& of, const RunConditions& conditions) {
     still = [&] { return conditions.still_hold(*w.matched, of.in_frame); };
   std::optional<arrays::ScopedErrState> quiet;  // what the library's functions would raise for
   if (options_.ignore_fp_flags && compiled_.library_calls) quiet.emplace(0);
-  if (options_.interp) [[unlikely]] {
+  bool interpreted = options_.interp;
+  if (interpreted) [[unlikely]] {
     done = run_interpreted(*region_.graph, plan(), params, results, symbols);
+    // Python's interpreter does not have the gradient of one call, and of a function only what a tape follows.
+    const bool needed = module::force_compiled || !region_.graph->gradient_starts().empty();
+    interpreted = done.status != runtime::RunStatus::Bailout || !needed;
+  }
+  if (interpreted) [[unlikely]] {
+    // It has run.
   } else if (compiled_.per_call_flags()) {
     if (const std::optional<WarningRules> rules = rules_of_run(of, conditions)) [[likely]] {
       done = plan().run(params, results, symbols, nullptr, rules->watched, still);
@@ -143,7 +151,7 @@ Outcome PlanRunner::run(Run& of, const RunConditions& conditions) {
     } release;
     done = plan().run(params, results, symbols, poll_signals);
   }
-  if (!options_.interp) {
+  if (!interpreted) {
     module::stats.kernel_calls += steps_;
     module::stats.library_calls += compiled_.library_calls;
   }

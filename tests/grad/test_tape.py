@@ -404,3 +404,32 @@ def test_what_has_no_gradient_is_named():
             f(x)
     with pytest.raises(fj.GraphBreakError, match="integers .*int32"):
         fj.grad(lambda x: x.sum())(np.ones(3, np.int32))
+
+
+
+REFERENCE = """
+import sys
+import numpy as np
+import framejit as fj
+from framejit import Tensor, ops
+functions = {
+    "complex": (lambda z: np.abs(np.square(z) * z).sum(), np.array([1.0 + 2.0j, 3.0])),
+    "library": (lambda x: (np.linalg.inv(x) ** 2).sum(), np.array([[2.0, 1.0], [1.0, 3.0]])),
+    "index_add": (lambda x: ops.index_add(x * 2, Tensor([0, 2], fj.int32), x[:2] * x[:2], 0).sum(), Tensor(np.arange(6, dtype=np.float32).reshape(3, 2))),
+    "scatter": (lambda x: ops.tensor_scatter_add(x, Tensor([[0], [1]], fj.int32), x[:2] * x[:2]).sum(), Tensor([1.0, 2.0, 3.0])),
+}
+np.savez(sys.argv[1], **{name: np.asarray(fj.grad(f)(x)) for name, (f, x) in functions.items()})
+"""
+
+
+def test_what_the_reference_interpreter_cannot_run_has_the_same_gradients(tmp_path):
+    found = []
+    for stress in ("", "interp"):
+        file = tmp_path / f"{stress}.npz"
+        done = subprocess.run(
+            [sys.executable, "-c", REFERENCE, str(file)], capture_output=True, text=True, env={**os.environ, "FRAMEJIT_STRESS": stress}
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(np.load(file))
+    for name in found[0]:
+        np.testing.assert_allclose(found[1][name], found[0][name], rtol=1e-6, err_msg=name)
