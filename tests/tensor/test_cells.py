@@ -527,3 +527,53 @@ def test_wrong_shapes_of_losses_are_named(text):
                     fj.jit(lambda *wrong: cell(*wrong))(*wrong)
                 assert str(compiled.value) == str(error)
     assert refused
+
+
+def test_errors_of_cells_that_hold_cells():
+    relu = nn.ReLU()
+    for call, kind, message in (
+        (lambda: nn.CellDict({"a": nn.CellList([relu])}), TypeError, "can not be CellDict, CellList or SequentialCell, but got CellList"),
+        (lambda: nn.CellDict({"a": nn.SequentialCell([relu])}), TypeError, "or SequentialCell, but got SequentialCell"),
+        (lambda: nn.CellDict([["a", nn.CellDict()]]), TypeError, "or SequentialCell, but got CellDict"),
+        (lambda: nn.CellDict({"a": None}), TypeError, "cell can not be None"),
+        (lambda: nn.CellDict({"a": 3}), TypeError, "the type of cell should be Cell, but got int"),
+        (lambda: nn.CellDict({3: relu}), TypeError, "the type of key should be string but got int"),
+        (lambda: nn.CellDict({"": relu}), KeyError, "can not be empty string"),
+        (lambda: nn.CellDict({"construct": relu}), KeyError, "can not be same with the attributes of Cell, but got key construct"),
+        (lambda: nn.CellDict({"a.b": relu}), KeyError, "can not contain"),
+        (lambda: nn.CellDict(3), TypeError, "should be called with an iterable of key-value pairs, but got int"),
+        (lambda: nn.CellDict([3]), TypeError, "sequence element #0 should be Iterable; but got int"),
+        (lambda: nn.CellDict([["a", relu], [3]]), ValueError, "sequence element #1, length should be 2; but has length 1"),
+        (lambda: nn.CellList([nn.CellDict({"a": relu})]), TypeError, "the type of cell can not be CellDict"),
+        (lambda: nn.CellList([relu]).extend([nn.CellDict({"a": relu})]), TypeError, "the type of cell can not be CellDict"),
+        (lambda: nn.CellList([3]), TypeError, "each cell must be subclass of Cell, but got int"),
+        (lambda: nn.CellList([relu]).extend(3), TypeError, "should be instance of list, but got int"),
+    ):
+        with pytest.raises(kind, match=message):
+            call()
+    nested = nn.SequentialCell([nn.CellList([relu])])
+    assert len(nested[0]) == 1 and list(nn.CellDict({"a": relu, "b": nn.Tanh()}).keys()) == ["a", "b"]
+    held = nn.CellDict([("a", relu)])
+    held.update(nn.CellDict({"b": relu}))
+    assert len(held) == 2
+
+
+def test_attributes_of_cells_that_are_set():
+    class Net(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.w = fj.Parameter(Tensor([1.0]), name="w")
+            self.requires_grad = self.w.requires_grad
+
+        def construct(self, x):
+            return x * 2 if self.requires_grad else x
+
+    net = Net()
+    assert net.requires_grad is True and fj.jit(net)(Tensor([3.0])).tolist() == [6.0]
+    assert net.set_grad(False).requires_grad is False and fj.jit(net)(Tensor([3.0])).tolist() == [3.0]
+    assert not hasattr(net, "pipeline_stage")
+    net.pipeline_stage = 2
+    assert net.pipeline_stage == 2
+    for value, kind, message in ((-1, ValueError, "can not be less than 0, but got -1"), (1.5, TypeError, "must be int type"), (True, TypeError, "must be int type")):
+        with pytest.raises(kind, match=f"property 'pipeline_stage' {message}"):
+            net.pipeline_stage = value

@@ -342,6 +342,23 @@ class Cell(CellState):
         """Whether the cell computes gradients."""
         return self._requires_grad
 
+    @requires_grad.setter
+    def requires_grad(self, value: Any) -> None:
+        self.__dict__["_requires_grad"] = value
+
+    @property
+    def pipeline_stage(self) -> int:
+        """The stage of a pipeline of devices, which is only stored. It has to be set before it is read."""
+        return self._pipeline_stage
+
+    @pipeline_stage.setter
+    def pipeline_stage(self, value: int) -> None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"For 'Cell', the property 'pipeline_stage' must be int type, but got type : {type(value)}")
+        if value < 0:
+            raise ValueError(f"For 'Cell', the property 'pipeline_stage' can not be less than 0, but got {value}")
+        self.__dict__["_pipeline_stage"] = value
+
     def set_grad(self, requires_grad: bool = True) -> Cell:
         """Set whether this cell computes gradients."""
         self.__dict__["_requires_grad"] = requires_grad

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from framejit.nn._cell import Cell
@@ -17,7 +17,7 @@ class _Ordered(Cell):
         for cell in cells:
             if not isinstance(cell, Cell):
                 raise TypeError(
-                    f"For '{type(self).__name__}', each item must be a Cell, but got {type(cell).__name__}."
+                    f"For '{type(self).__name__}', each cell must be subclass of Cell, but got {type(cell).__name__}."
                 )
         known = {id(cell) for cell in self._cells.values()}
         for name in list(self._cells):
@@ -72,6 +72,12 @@ class _Ordered(Cell):
         return super().set_grad(flag)
 
 
+def _refuse_dicts(cells: Iterable[Any]) -> None:
+    for cell in cells:
+        if isinstance(cell, CellDict):
+            raise TypeError("For 'CellList', the type of cell can not be CellDict, but got CellDict.")
+
+
 class CellList(_Ordered):
     """A list of cells.
 
@@ -85,13 +91,21 @@ class CellList(_Ordered):
 
     def __init__(self, *args: Any, auto_prefix: bool = True) -> None:
         super().__init__(auto_prefix)
-        self._refresh(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple, CellList)) else args)
+        cells = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple, CellList)) else args
+        _refuse_dicts(cells)
+        self._refresh(cells)
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self._items)
 
     def extend(self, cells: Iterable[Cell]) -> CellList:
         """Add cells at the end."""
+        if not isinstance(cells, Iterable):
+            raise TypeError(
+                f"For 'CellList', the new cells wanted to append should be instance of list, but got {type(cells).__name__}."
+            )
+        cells = list(cells)
+        _refuse_dicts(cells)
         self._refresh([*self._items, *cells])
         return self
 
@@ -128,6 +142,16 @@ class SequentialCell(_Ordered):
         return input_data
 
 
+def _pair(numbered: tuple[int, Any]) -> tuple[Any, Any]:
+    number, pair = numbered
+    if not isinstance(pair, Iterable):
+        raise TypeError(f"CellDict update sequence element #{number} should be Iterable; but got {type(pair).__name__}")
+    items = tuple(pair)
+    if len(items) != 2:
+        raise ValueError(f"CellDict update sequence element #{number}, length should be 2; but has length {len(items)}")
+    return items
+
+
 class CellDict(Cell):
     """A dict of cells, with str keys.
 
@@ -144,7 +168,11 @@ class CellDict(Cell):
 
     def update(self, cells: Any) -> None:
         """Add the cells of a dict, or of pairs of key and cell."""
-        for key, cell in dict(cells.items() if isinstance(cells, CellDict) else cells).items():
+        if not isinstance(cells, Iterable):
+            raise TypeError(
+                f"CellDict.update() should be called with an iterable of key-value pairs, but got {type(cells).__name__}"
+            )
+        for key, cell in cells.items() if isinstance(cells, (CellDict, Mapping)) else map(_pair, enumerate(cells)):
             self[key] = cell
 
     def __getitem__(self, key: str) -> Cell:
@@ -152,11 +180,22 @@ class CellDict(Cell):
 
     def __setitem__(self, key: str, cell: Cell) -> None:
         if not isinstance(key, str):
-            raise TypeError(f"For 'CellDict', the type of the key must be str, but got {type(key).__name__}.")
+            raise TypeError(f"For 'CellDict', the type of key should be string but got {type(key).__name__}.")
+        if hasattr(type(self), key):
+            raise KeyError(f"For 'CellDict', the key can not be same with the attributes of Cell, but got key {key}.")
+        if "." in key:
+            raise KeyError(f"For 'CellDict', key can not contain \".\", but got key {key}")
+        if not key:
+            raise KeyError("For 'CellDict', key can not be empty string \"\", but got key ")
+        if cell is None:
+            raise TypeError("For 'CellDict', cell can not be None.")
         if not isinstance(cell, Cell):
-            raise TypeError(f"For 'CellDict', the type of the value must be Cell, but got {type(cell).__name__}.")
-        if hasattr(type(self), key) or "." in key or not key:
-            raise KeyError(f"For 'CellDict', {key!r} can not be a key.")
+            raise TypeError(f"For 'CellDict', the type of cell should be Cell, but got {type(cell).__name__}.")
+        if isinstance(cell, (CellDict, CellList, SequentialCell)):
+            raise TypeError(
+                "For 'CellDict', the type of cell can not be CellDict, CellList or SequentialCell, but got "
+                f"{type(cell).__name__}."
+            )
         setattr(self, key, cell)
 
     def __delitem__(self, key: str) -> None:
