@@ -136,8 +136,9 @@ def _check_lengths(of: str, args: tuple[Any, ...]) -> None:
     kind = type(args[0])
     for one in args:
         if not isinstance(one, type(args[0])) and (not isinstance(one, (list, tuple)) or len(one) != len(args[0])):
+            begin = "In a nonleaf situation, the" if of == "HyperMap" else "The"
             raise RuntimeError(
-                f"The types of arguments in {of} must be consistent, but the types of arguments are inconsistent: "
+                f"{begin} types of arguments in {of} must be consistent, but the types of arguments are inconsistent: "
                 f"{kind.__name__} and {type(one).__name__}."
             )
         if len(one) != len(args[0]):
@@ -199,6 +200,10 @@ class Map(HyperMap):
         return type(args[0])([self.ops(*row) for row in rows[::-1]][::-1])
 
 
+class _NoFunctionError(ValueError, TypeError):
+    """What MindSpore raises eagerly, and in graph mode."""
+
+
 class MultitypeFuncGraph:
     """A function chosen by the types of its arguments: ``@f.register("Tensor", "Number")``."""
 
@@ -221,7 +226,7 @@ class MultitypeFuncGraph:
                 return function(*args)
         kinds = ", ".join([type(arg).__name__ for arg in args])
         known = "; ".join([", ".join([str(name) for name in names]) for names, _ in self.entries])
-        raise ValueError(
+        raise _NoFunctionError(
             f"For 'MultitypeFuncGraph', cannot find fn match given args. {self.name!r} has functions for ({known}), and got ({kinds})."
         )
 
