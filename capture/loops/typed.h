@@ -45,9 +45,9 @@ struct Typed {
   static constexpr int kTemporary = kImagined + 1;  // and of one that the loop has made
   Kind kind = Kind::Unbound;
   Value* value =
-      nullptr;    // Object, String: what it is. Function: an existing one, or the code of one that the loop makes
+      nullptr;  // Object, String: what it is. Function: an existing one, or the code of one that the loop makes
   PyObject* constant = nullptr;  // Tuple: the constant of the code that it is, within the block that loads it
-  int slot = -1;  // Object: the local that holds it since the entry. RangeIterator: place on the
+  int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
                   // stack of the entry, of one that was there. Cell: the local of the frame that has it, or
                   // -1 for the variable itself
   graph::DType dtype{};  // Scalar, View. Either: float64 or int64; it is such a scalar of NumPy, or Python's number

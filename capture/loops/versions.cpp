@@ -1,4 +1,5 @@
-// Few versions of each loop: tags of variables whose types or identities differ between rounds.
+// Few versions of each loop: tags of variables whose types or identities differ between rounds. What a head needs is
+// found as its second version is made; then the loop is translated again, with these hints (`Retranslate`).
 //
 // At the heads of loops in a nest, a dead variable (Kind::Dead) with a number or a list carries a tag (LoopTag) with
 // its value, because it is not set in the first round. Nothing reads it there; an exit makes the object by its tag, or

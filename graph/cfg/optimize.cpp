@@ -503,8 +503,7 @@ bool share_quotients(Cfg& cfg) {
     b.nodes.clear();
     for (Id id : nodes) {
       Node n = cfg.at(id);
-      if (n.op == Op::FloorMod && may_move(cfg, n) &&
-          !std::has_single_bit(static_cast<uint64_t>(cfg.at(n.args[1]).imm)) && has_quotient(n)) {
+      if (n.op == Op::FloorMod && may_move(cfg, n) && has_quotient(n)) {
         const Id x = n.args[0];
         n.op = Op::FloorDiv;
         b.nodes.push_back(cfg.add(n));

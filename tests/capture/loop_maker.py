@@ -303,7 +303,7 @@ class LoopMaker:
     def statement_of_comprehension(self) -> str:
         made = self.comprehension()
         return self.pick(
-            f"c = [{made}]", f"d = [{made}]", f"t = sum({made})", f"s = sum({made})", f"t = {self.pick('any', 'all')}({made})", f"x = {self.pick('min', 'max')}({made})",
+            f"c = [{made}] if len(c) < 200 else []", f"d = [{made}]", f"t = sum({made})", f"s = sum({made})", f"t = {self.pick('any', 'all')}({made})", f"x = {self.pick('min', 'max')}({made})",
             f"t = len(list({made}))", f"s = sum([{made}])", f"log.append([{made}][-2:])", f"if {self.pick('any', 'all')}({made}): t = 2", f"log.append(sum({made}))",
         )  # fmt: skip
 

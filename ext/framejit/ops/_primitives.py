@@ -290,13 +290,15 @@ def _inputs_of(function: Any, options: dict[str, Any]) -> tuple[int, float]:
     """How many operands a function takes in addition to the options."""
     if function in _OPERANDS:
         return _OPERANDS[function], _OPERANDS[function]
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of a function in C
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    if code is None:  # of a function in C
         return 0, math.inf
-    given = [p for p in parameters if p.name not in options and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    any_count = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return sum(p.default is p.empty for p in given), math.inf if any_count else len(given)
+    names = code.co_varnames[: code.co_argcount]
+    needed = names[: code.co_argcount - len(function.__defaults__ or ())]
+    most = math.inf if code.co_flags & inspect.CO_VARARGS else sum(name not in options for name in names)
+    return sum(name not in options for name in needed), most
 
 
 def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitive]:
