@@ -375,6 +375,7 @@ void LoopTranslator::translate(Given given) {
       step(instr);
     } catch (const NotCompiled& reason) {
       if (reason.on_array && !array_work_) array_work_ = state.frames.front().pc;
+      has_gaps_ = has_gaps_ || state.frames.size() > 1 || in_nest(state.frames.front().pc);
       leave(reason.why);
     }
   }

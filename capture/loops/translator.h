@@ -162,6 +162,7 @@ class LoopTranslator : public LoopBuilder {
   std::unordered_map<const CodeView*, std::vector<bool>> targets_;
   std::string given_up_;
   std::optional<uint32_t> array_work_;  // an operation on a whole array, in the outermost frame
+  bool has_gaps_ = false;               // the nest has an instruction without a form
   uint64_t steps_ = 0;
 };
 

@@ -142,6 +142,8 @@ capture::CaptureOutcome capture_at(CodeState& state, CompileSite& place, capture
       state.loops.cannot_compile(instr, loop.error().detail);
     }
   }
+  // Its iterator exists already, and capture goes over iterators only that it has made.
+  if (!whole && state.view()->calls_comprehension(instr)) return outcome;
   if (!whole && state.compiles_loops() && is_function_start(*state.view(), instr) && capture::may_recurse(request))
     if (auto recursion = capture::capture_recursion(request)) {
       outcome.region = std::move(*recursion);

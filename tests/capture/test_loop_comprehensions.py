@@ -285,3 +285,26 @@ def test_every_call_is_seen_once():
     for k in range(50):
         assert marked(floats(), changes) == sum(floats())
         assert len(changes) == k + 1
+
+
+def sums_of_pairs(rows, x):
+    y = x * 2
+    sums = [np.add(pair[0], pair[1]) for row in rows if len(row) % 2 == 0 for pair in row if len(pair) > 1]
+    return sums[0] * y, len(sums)
+
+
+def test_arrays_in_comprehensions_stay_in_the_graph():
+    """Of existing lists too, of whose items nothing is known before they are looked at."""
+    pairs = [(np.arange(4.0) + k, np.ones(4)) for k in range(5)]
+    marked = compare(sums_of_pairs, lambda: ([pairs[:1], pairs[:2], pairs[3:]], np.arange(4.0)))
+    (entry,) = marked._report()["entries"]
+    assert entry["kind"] == "function"
+    assert "add" in entry["graph"]
+
+
+def test_short_comprehensions_of_constants_do_not_break():
+    def flat():
+        return tuple([y for x in ((1, 2), (3, 4), (5, 6)) for y in x])
+
+    marked = compare(flat, lambda: ())
+    assert not marked._report()["breaks"]
