@@ -244,6 +244,7 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     answer = kNo;
     const uint32_t last = view.last_of_nest(frame.pc);
     int64_t rounds = -1;
+    bool is_short = false;
     const bool calls = view.calls_comprehension(frame.pc);
     if ((calls || view.instrs()[frame.pc].op == Opcode::ForIter) && !frame.stack.empty()) {
       const Value* iterator =
@@ -252,7 +253,8 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
       const bool is_nest = has_inner_loop(view, frame.pc, last);
       const int64_t few = !is_nest && (calls || makes_list(view, frame.pc, last)) ? kFewItems : kFewRounds;
       const bool is_range = iterator->kind == ValueKind::Iterator && iterator->as_iterator().over == Over::Range;
-      if (rounds >= 0 && rounds <= few && !(is_nest && is_range)) return false;
+      is_short = rounds >= 0 && rounds <= few;
+      if (is_short && !(is_nest && is_range)) return false;
       if (is_nest || !is_range) rounds = -1;
     }
     const graph::Graph& graph = x.session().graph();
@@ -277,7 +279,8 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
         }
       }
       const bool is_of_whole = translator->makes_vectors && (!translator->cuts_arrays || translator->carries_vectors);
-      if (compiles && !(is_of_whole && rounds >= 0 && rounds <= kFewOfWhole)) answer = kYes;
+      const bool is_left = is_short && translator->has_gaps();
+      if (compiles && !is_left && !(is_of_whole && rounds >= 0 && rounds <= kFewOfWhole)) answer = kYes;
       refusal = {translator->reason(), translator->array_work()};
       if (!compiles && refused) refused->all.emplace(key, refusal);
     }

@@ -55,6 +55,7 @@ class LoopTranslator : public LoopBuilder {
   const std::string& reason() const { return given_up_.empty() ? first_why : given_up_; }
   /// An instruction of the loop that works on a whole array, if one was met.
   std::optional<uint32_t> array_work() const { return array_work_; }
+  bool has_gaps() const { return has_gaps_; }
 
   // For the functions of instructions (loop_instructions.h).
   Typed pop();

@@ -1090,3 +1090,20 @@ def test_divmod_of_floats(divisor):
         return s, t
 
     compiled(summed, np.linspace(-5.0, 5.0, 60), divisor)
+
+
+def short_nest_with_a_dict(x):
+    y = x * 2
+    rows = []
+    for i in range(2):
+        for j in range(3):
+            if i != j:
+                rows.append({i: y[j]})
+    return y + 1, rows
+
+
+def test_short_nests_that_loops_have_no_form_for_stay_in_the_graph():
+    """They go round by the rounds that leave the rest out."""
+    marked = compiled(short_nest_with_a_dict, np.arange(6.0).reshape(3, 2))
+    (entry,) = marked._report()["entries"]
+    assert entry["kind"] == "function"
