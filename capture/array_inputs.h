@@ -38,7 +38,7 @@ class ArrayInputs {
   explicit ArrayInputs(Session& session) : session_(session) {}
 
   const std::vector<Input>& all() const { return inputs_; }
-  /// What stands for an input in the program.
+  /// The value by which the captured program reads an input.
   Value* value(std::size_t i) const { return values_[i]; }
   /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.
   /// Two params never stand for one object.

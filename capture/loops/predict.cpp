@@ -214,7 +214,7 @@ bool LoopTranslator::would_compile(const SymbolicFrame& from, const graph::Graph
     for (Value* v : from.locals) f.locals.push_back(v && !is_unknown(v) ? imagined(v) : Typed{});
     for (Value* v : from.stack) f.stack.push_back(imagined(v));
     start.frames.push_back(std::move(f));
-    // What a comprehension has done so far is lost where it comes to an instruction without a form.
+    // The interpreter does a comprehension again, as a whole, if it reaches an instruction that has no form in loops.
     const bool is_whole = from.view->calls_comprehension(from.pc) || is_comprehension(from.view->code());
     return translate_all(std::move(start)) && !array_work_ && goes_round() && !(is_whole && has_gaps_);
   } catch (const graph::DimOverflow&) {

@@ -1,4 +1,4 @@
-// What versions of CPython share of cProfile. Their parts are headers of this file.
+// See cprofile.h. What depends on the version of CPython is in the two headers that this file includes in the middle.
 #include "capture/py/frame.h"
 
 #include "capture/py/cpython/objects.h"

@@ -294,7 +294,7 @@ def sums_of_pairs(rows, x):
 
 
 def test_arrays_in_comprehensions_stay_in_the_graph():
-    """Of existing lists too, of whose items nothing is known before they are looked at."""
+    """The items of existing lists are not known before capture looks at them."""
     pairs = [(np.arange(4.0) + k, np.ones(4)) for k in range(5)]
     marked = compare(sums_of_pairs, lambda: ([pairs[:1], pairs[:2], pairs[3:]], np.arange(4.0)))
     (entry,) = marked._report()["entries"]
