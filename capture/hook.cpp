@@ -10,20 +10,17 @@
 // (3.12 on) marked functions have a vectorcall of ours, which puts the hook there until their frame has come to it.
 // - The interpreter enters a function itself only if its vectorcall is the plain one, in CALL and in every specialised
 //   instruction: the version of a function with another vectorcall is 0. 3.11 does not look, so there the hook stays.
-// - All functions that there are get it once, through the garbage collector's list; those that are made later, or are
-//   given the code, through a function watcher. If none is free the hook stays.
+// - All functions that exist get it once, through the garbage collector's list. Those that are made later, or that are
+//   given the code, get it through a function watcher. If none is free the hook stays.
 // - MAKE_FUNCTION gives a function the version of its code after the watcher was told, and calls that are specialised
-// for
-//   that version would enter it. With a hook in the slot no such call does, so the hook is there until the new function
-//   has been called.
+//   for that version would enter it. No such call does so while a hook is in the slot, so the hook is there until the
+//   new function has been called.
 // - From 3.13 on specialised reads of a property do not look at its getter (kPropertiesSkipVectorcall): for marked
 //   getters the hook stays.
 // - Such a call uses C stack. If half of that is used, or tools are active, the function gets its plain vectorcall
-// until
-//   the call ends.
-// - Frames of generators are seen by the hook alone when they are resumed. It stays for a mark whose generators call
-// what
-//   is compiled.
+//   until the call ends.
+// - Only the hook sees frames of generators when they are resumed. It stays for a mark whose generators call compiled
+//   code.
 //
 // From 3.12 on what evaluates a frame clears it: where the hook gives the result itself, it does (py::finish). On 3.12
 // it cannot take the first frame of a chunk off the data stack; such a frame runs as bytecode. The hook leaves frames

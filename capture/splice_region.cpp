@@ -7,8 +7,8 @@
 // eval-breaker check, no call out of the loop and no trace event lies between True and the landing, so one pad for a
 // code object and one set of values to push for the process are enough.
 //
-// What a region reads: the current frame, its code, its position (inside an instruction it is that instruction),
-// locals and stack, globals, builtins and function. The interpreter keeps only the stack pointer in a register; locals
+// A region reads the current frame: its code, its position (inside an instruction it is that instruction), its locals
+// and stack, globals, builtins and function. The interpreter keeps only the stack pointer in a register; locals
 // and the stack below the operand are in memory and current. The depth comes from the site's row in our table. The
 // frame's code is compared with the code that the region was made for, so a region that somebody takes out of
 // `co_consts` and inverts answers False.

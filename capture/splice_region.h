@@ -14,7 +14,7 @@ struct PatchedJump {
   uint32_t unit, end;  // of its first prefix, and behind it
 };
 
-/// What a region needs to know of its code. Owns no Python object but a weak reference.
+/// What a region needs to know of its code. It owns one Python object, a weak reference.
 struct SiteTable {
   enum : int32_t { kNoQuestion = -1, kWritesPushed = -2 };
   struct Site {

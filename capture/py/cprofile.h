@@ -6,8 +6,9 @@
 
 namespace framejit::capture::py {
 
-/// Does cProfile, and no other tool, look at what this thread executes, and at `code` (which may be null)? From then on
-/// the profiler is told the user's code in place of the spliced code of frames: it adds up times by code object.
+/// Does cProfile, and no other tool, look at what this thread executes, and at `code` (which may be null)? From then
+/// on, events of frames with spliced code reach the profiler with the code that the user wrote, because it keeps one
+/// row for each code object.
 bool has_only_cprofile(PyThreadState* tstate, PyCodeObject* code);
 
 /// Gives a weak reference to the code that `code` was spliced from, borrowed, or null if it is not spliced.

@@ -73,7 +73,7 @@ inline bool makes_generator(const PyCodeObject* code) {
 /// on the data stack, so make_room() raises the top by what the spliced code needs more, where the chunk has room;
 /// where not, that frame runs the user's code. Then the frame has the size of the code that it ends with, as debug
 /// builds assert. The function's code cannot be given that size: frames of it may be on the stack when it is marked.
-/// What clears the frame uses its code and how much of it is in use; what pops it uses its address.
+/// The interpreter clears a frame by its code and its stack pointer, and pops it by its address.
 ///
 /// RETURN_GENERATOR makes the generator with the room that the function's code asks for and copies the frame into it,
 /// with the frame's code. So a mark raises `co_stacksize` of generator code, whose frames are on the data stack only

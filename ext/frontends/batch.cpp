@@ -44,7 +44,8 @@ struct Sample {
   std::vector<std::pair<ValueId, ValueId>> written;  // root, and a copy from before
 };
 
-/// Of this thread, outer ones first. A capture that was given up leaves its samples, which the next one drops.
+/// The samples that this thread captures now; those of outer calls of vmap come first. A capture that ends early leaves
+/// its samples here, and the next capture removes them.
 thread_local std::vector<Sample> samples_under_way;
 
 void watch(Session& session) {
