@@ -116,12 +116,13 @@ std::unique_ptr<LibraryCall> read_call(PyObject* record) {
     if (!read_piece(PyTuple_GET_ITEM(field(record, "args"), i), call->args.emplace_back())) return nullptr;
   PyObject *name, *piece;
   for (Py_ssize_t at = 0; PyDict_Next(field(record, "keywords"), &at, &name, &piece);) {
-    if (!PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "out") == 0) return nullptr;
+    if (!PyUnicode_Check(name)) return nullptr;
     Py_INCREF(name);
     PyUnicode_InternInPlace(&name);
     call->keywords.emplace_back(Ref<>::steal(name), Piece{});
     if (!read_piece(piece, call->keywords.back().second)) return nullptr;
   }
+  if (writes_to_argument(*call)) return nullptr;
   prepare(*call);
   PyObject* sequence = field(record, "sequence");
   if (sequence == Py_None) return call->count == 1 ? std::move(call) : nullptr;

@@ -1,12 +1,15 @@
 #include "ext/library_calls/listed_functions.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "capture/python_names.h"
 #include "capture/warnings.h"
 #include "ext/arrays/numpy_api.h"
+#include "ext/library_calls/library_call.h"
 
 namespace framejit::ext::library_calls {
 
@@ -47,6 +50,52 @@ const std::vector<Listed>& listed() {
   return all;
 }
 
+/// SciPy's functions of BLAS and LAPACK, without the letter of their dtype, by how many arguments they need. They copy
+/// what they compute in, unless a flag overwrite_… is set. Those that give a work space are missing: it holds whatever
+/// was in memory.
+struct FortranFunctions {
+  const char* module;
+  std::size_t required;
+  std::vector<const char*> names;
+};
+
+const std::vector<FortranFunctions>& fortran_functions() {
+  static const std::vector<FortranFunctions> all = {
+      {"scipy.linalg._flapack", 1, {"getrf", "potrf", "potri", "trtri", "gesdd", "syev", "heev", "syevd", "heevd"}},
+      {"scipy.linalg._flapack", 2, {"gesv", "posv", "potrs", "getri", "trtrs", "tbtrs", "pbsv", "pbtrs"}},
+      {"scipy.linalg._flapack", 3, {"getrs", "ptsv", "pttrs"}},
+      {"scipy.linalg._flapack", 4, {"gtsv", "gbsv"}},
+      {"scipy.linalg._flapack", 5, {"gbtrs"}},
+      {"scipy.linalg._fblas", 1, {"nrm2", "asum"}},
+      {"scipy.linalg._fblas", 2, {"dot", "trmv", "trsv"}},
+      {"scipy.linalg._fblas", 3, {"gemm", "gemv", "symm", "symv", "hemm", "hemv", "trmm", "trsm"}},
+  };
+  return all;
+}
+
+/// Each module that f2py makes has a type of its own.
+bool is_fortran(PyObject* callable) { return std::strcmp(Py_TYPE(callable)->tp_name, "fortran") == 0; }
+
+/// How many arguments a listed function of these needs; null: it is none of them.
+const std::size_t* required_arguments(PyObject* callable) {
+  if (!is_fortran(callable)) return nullptr;
+  static auto* known = new std::map<PyObject*, std::size_t>;  // kept alive for ever
+  if (known->empty()) {
+    for (const FortranFunctions& row : fortran_functions()) {
+      PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), row.module);
+      if (!module || !PyModule_Check(module)) continue;
+      for (const char* name : row.names) {
+        for (const char letter : {'s', 'd', 'c', 'z'}) {
+          PyObject* found = PyDict_GetItemString(PyModule_GetDict(module), (std::string(1, letter) + name).c_str());
+          if (found && is_fortran(found)) known->emplace(Py_NewRef(found), row.required);
+        }
+      }
+    }
+  }
+  const auto at = known->find(callable);
+  return at == known->end() ? nullptr : &at->second;
+}
+
 /// A ufunc of numbers that NumPy, or scipy.special, has under its own name.
 bool is_library_ufunc(PyUFuncObject* ufunc) {
   if (!ufunc->name || ufunc->ntypes == 0 || ufunc->types[0] == NPY_OBJECT) return false;
@@ -72,6 +121,7 @@ bool is_library_function(PyObject* callable) {
   if (auto at = known->find(callable); at != known->end()) return at->second;
   if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
   if (PyObject_TypeCheck(callable, &PyUFunc_Type)) return is_library_ufunc(reinterpret_cast<PyUFuncObject*>(callable));
+  if (required_arguments(callable)) return true;
   if (!reads_plainly(callable)) return false;
   const Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
   const Ref<> name = home ? Ref<>::steal(PyObject_GetAttrString(callable, "__name__")) : Ref<>();
@@ -90,6 +140,18 @@ bool is_library_function(PyObject* callable) {
     return (*known)[callable] = true;
   }
   return false;
+}
+
+bool writes_to_argument(const LibraryCall& call) {
+  const std::size_t* required = required_arguments(call.callable.get());
+  if (required && call.args.size() > *required) return true;  // flags among them, perhaps
+  return std::any_of(call.keywords.begin(), call.keywords.end(), [&](const auto& keyword) {
+    const auto& [name, piece] = keyword;
+    if (PyUnicode_CompareWithASCIIString(name.get(), "out") == 0) return piece.object.get() != Py_None;
+    const char* words = required ? PyUnicode_AsUTF8(name.get()) : nullptr;
+    if (!words || !std::string_view(words).starts_with("overwrite_")) return false;
+    return !piece.object || !PyLong_Check(piece.object.get()) || PyObject_IsTrue(piece.object.get()) != 0;
+  });
 }
 
 bool is_library_method(std::string_view name) {

@@ -8,8 +8,12 @@
 
 namespace framejit::ext::library_calls {
 
-/// Is it a listed function: np.sort, np.linalg.inv?
+struct LibraryCall;
+
+/// Is it a listed function: np.sort, np.linalg.inv, scipy.linalg.lapack.dgesv?
 bool is_library_function(PyObject* callable);
+/// Would the call write to an argument? Functions of BLAS and LAPACK do if a flag allows it.
+bool writes_to_argument(const LibraryCall& call);
 /// And a method of ndarray: x.argsort?
 bool is_library_method(std::string_view name);
 

@@ -98,11 +98,13 @@ Captured<Piece> argument(Arguments& into, Value* value) {
 
 /// Lengths in place of those of the operands that are symbolic or large, in three variants. The second one moves each
 /// of them by another power of 7, so that a result's length that is a sum of multiples of them tells the multiples; the
-/// third one is to check.
+/// third one is to check. Lengths that differ by a few, such as those of diagonals beside one another, stay so.
 class SampleInputs {
  public:
-  /// Of all lengths of the operands: a longer one has a longer stand-in.
-  SampleInputs(Session& session, const std::vector<ValueId>& operands) : session_(session) {
+  /// Of all lengths of the operands: a longer one has a longer stand-in. `bound`: long symbols that differ by a few now
+  /// are taken to do so always, which becomes a guard. Short ones are not, as their stand-ins are longer: a product
+  /// over many axes would take for ever.
+  SampleInputs(Session& session, const std::vector<ValueId>& operands, bool bound) : session_(session), bound_(bound) {
     graph::ShapeEnv& shapes = session.graph().shapes();
     Dims all;
     for (ValueId operand : operands)
@@ -116,15 +118,21 @@ class SampleInputs {
     const graph::ShapeEnv& shapes = session_.graph().shapes();
     const int64_t real = shapes.hint(dim);
     if (dim.is_const() && real <= kSmall) return real;
-    std::size_t at = 0;
-    while (at < dims_.size() && !(dims_[at] == dim)) {
-      if (shapes.hint(dims_[at]) == real && session_.graph().shapes().equal(dims_[at], dim)) break;
-      ++at;
+    for (std::size_t at = 0; at < dims_.size(); ++at) {
+      if (dims_[at] == dim) return length(at, variant);
+      const int64_t more = real - shapes.hint(dims_[at]);
+      if (std::abs(more) >= kFew) continue;
+      const bool known = (dim - dims_[at]).is_const(), may_bind = (bound_ && real > kSmall) || more == 0;
+      if (known || (may_bind && session_.graph().shapes().equal(dims_[at] + Dim(more), dim)))
+        return length(at, variant) + more;
+      is_loose_ = is_loose_ || (!may_bind && real > kSmall);
     }
-    if (at == dims_.size()) dims_.push_back(dim);
-    return length(at, variant);
+    dims_.push_back(dim);
+    return length(dims_.size() - 1, variant);
   }
 
+  /// Are there lengths that `bound` would bind?
+  bool is_loose() const { return is_loose_; }
   bool few() const { return dims_.size() <= kMost; }
   /// The real length of what was so long in the three variants.
   std::optional<Dim> real(int64_t first, int64_t second, int64_t third) const {
@@ -142,7 +150,7 @@ class SampleInputs {
   }
 
  private:
-  static constexpr int64_t kSmall = 16;
+  static constexpr int64_t kSmall = 16, kFew = 4;
   static constexpr std::size_t kMost = 3;
 
   static int64_t length(std::size_t at, int variant) {
@@ -153,6 +161,7 @@ class SampleInputs {
   }
 
   Session& session_;
+  bool bound_, is_loose_ = false;
   std::vector<Dim> dims_;
 };
 
@@ -402,27 +411,27 @@ struct AllPredicted {
   int64_t nanoseconds = 0;
 };
 
-/// By stand-ins; where these do not tell the lengths of the result the real ones do, specialised.
-Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
+Predicted predicted_by(Session& session, const ResultSignature& like, Dims shape, Dims reshaped) {
+  Predicted out;
+  out.wrap = like.wrap;
+  out.view = like.view;
+  if (!like.reshaped.empty()) out.reshaped = std::move(reshaped);
+  Dims strides = graph::packed_strides(session.graph().shapes(), like.dtype, shape, like.order);
+  out.type = graph::Type{like.dtype, std::move(shape), std::move(strides)};
+  return out;
+}
+
+/// By stand-ins; nothing where these do not tell the lengths of the result.
+std::optional<AllPredicted> predict_by(SampleInputs& lengths, Arguments& arguments, const LibraryCall& call) {
   Session& session = arguments.session;
-  graph::ShapeEnv& shapes = session.graph().shapes();
-  SampleInputs lengths(session, arguments.operands);
   std::vector<ResultSignatures> seen;
-  for (int variant = 0; variant < 3 && lengths.few(); ++variant) {
+  for (int variant = 0; variant < 3; ++variant) {
+    if (!lengths.few()) return std::nullopt;
     Captured<ResultSignatures> one =
         try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
-    if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) break;
+    if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) return std::nullopt;
     seen.push_back(std::move(*one));
   }
-  auto finish = [&](const ResultSignature& like, Dims shape, Dims reshaped) {
-    Predicted out;
-    out.wrap = like.wrap;
-    out.view = like.view;
-    if (!like.reshaped.empty()) out.reshaped = std::move(reshaped);
-    Dims strides = graph::packed_strides(shapes, like.dtype, shape, like.order);
-    out.type = graph::Type{like.dtype, std::move(shape), std::move(strides)};
-    return out;
-  };
   auto real = [&](std::size_t item, std::vector<int64_t> ResultSignature::* which) {
     Dims dims;
     for (std::size_t i = 0; i < (seen[0].items[item].*which).size(); ++i)
@@ -431,18 +440,28 @@ Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
         dims.push_back(settle(session, *dim));
     return dims;
   };
-  AllPredicted out;
-  if (seen.size() == 3) {
-    out.sequence = seen[0].sequence;
-    out.nanoseconds = std::min(seen[1].nanoseconds, seen[2].nanoseconds);  // a function's first call may be its slowest
-    for (std::size_t i = 0; i < seen[0].items.size(); ++i) {
-      const ResultSignature& like = seen[0].items[i];
-      Dims shape = real(i, &ResultSignature::shape), reshaped = real(i, &ResultSignature::reshaped);
-      if (shape.size() != like.shape.size() || reshaped.size() != like.reshaped.size()) break;
-      out.items.push_back(finish(like, std::move(shape), std::move(reshaped)));
-    }
-    if (out.items.size() == seen[0].items.size()) return out;
+  // A function's first call may be its slowest.
+  AllPredicted out{seen[0].sequence, {}, std::min(seen[1].nanoseconds, seen[2].nanoseconds)};
+  for (std::size_t i = 0; i < seen[0].items.size(); ++i) {
+    const ResultSignature& like = seen[0].items[i];
+    Dims shape = real(i, &ResultSignature::shape), reshaped = real(i, &ResultSignature::reshaped);
+    if (shape.size() != like.shape.size() || reshaped.size() != like.reshaped.size()) return std::nullopt;
+    out.items.push_back(predicted_by(session, like, std::move(shape), std::move(reshaped)));
   }
+  return out;
+}
+
+/// By stand-ins; where these do not tell the lengths of the result the real ones do, specialised.
+Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
+  Session& session = arguments.session;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  SampleInputs lengths(session, arguments.operands, false);
+  std::optional<AllPredicted> found = predict_by(lengths, arguments, call);
+  if (!found && lengths.is_loose()) {
+    SampleInputs bound(session, arguments.operands, true);
+    found = predict_by(bound, arguments, call);
+  }
+  if (found) return std::move(*found);
   int64_t elements = 0;
   bool counts = false;  // may a length of the result be one of the ints?
   for (std::size_t i = 0; i < arguments.operands.size(); ++i) {
@@ -454,10 +473,10 @@ Captured<AllPredicted> predict(Arguments& arguments, const LibraryCall& call) {
     return break_at(BreakId::UnsupportedArgument,
                     name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
   FRAMEJIT_TRY(exact, try_out(arguments, call, 1, [&](const Dim& dim) { return shapes.specialize(dim); }));
-  out = {exact.sequence, {}, exact.nanoseconds};
+  AllPredicted out{exact.sequence, {}, exact.nanoseconds};
   for (const ResultSignature& like : exact.items)
-    out.items.push_back(
-        finish(like, Dims(like.shape.begin(), like.shape.end()), Dims(like.reshaped.begin(), like.reshaped.end())));
+    out.items.push_back(predicted_by(session, like, Dims(like.shape.begin(), like.shape.end()),
+                                     Dims(like.reshaped.begin(), like.reshaped.end())));
   return out;
 }
 
@@ -635,12 +654,14 @@ Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Va
     call->args.push_back(std::move(piece));
   }
   for (const auto& [name, value] : keywords) {
-    // What was renamed warns by Python's warnings.
-    if ((name == "out" && !value->is_none()) || name == "interpolation")
+    if (name == "interpolation")  // its new name is method: NumPy warns by Python's warnings
       return break_at(BreakId::UnsupportedArgument, "a library call with " + std::string(name) + "=");
     FRAMEJIT_TRY(piece, argument(arguments, value));
     call->keywords.emplace_back(Ref<>::steal(PyUnicode_InternFromString(std::string(name).c_str())), std::move(piece));
   }
+  if (library_calls::writes_to_argument(*call))
+    return break_at(BreakId::UnsupportedArgument,
+                    name_of_callable(callable) + " with an argument that it may write to");
   for (ValueId operand : arguments.operands) {
     const Dim size = session.graph().type(operand).size();
     if (!session.graph().shapes().holds(graph::Relation::Lt, 0, size))

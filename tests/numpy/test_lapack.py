@@ -1,0 +1,114 @@
+"""SciPy's functions of BLAS and LAPACK are library calls, unless they may write to an argument."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framejit
+from exact.same import assert_same
+from framejit._core import _numpy_way
+
+linalg = pytest.importorskip("scipy.linalg")
+from scipy.linalg import blas, lapack  # noqa: E402
+
+# m, s, l: a matrix, a symmetric positive definite one and a lower triangular one; v, w: vectors; b: two right-hand sides;
+# t: rows of a band above the diagonal.
+CALLS = {
+    "getrf": "(m)", "potrf": "(s)", "potri": "(l, lower=1)", "trtri": "(l, lower=1)", "gesdd": "(m)", "syev": "(s)", "syevd": "(s)",
+    "heev": "(s)", "heevd": "(s)", "gesv": "(m, b)", "posv": "(s, b)", "potrs": "(l, b, lower=1)", "getri": "(m, p)",
+    "trtrs": "(l, b, lower=1)", "tbtrs": "(t, b)", "pbsv": "(t, b)", "pbtrs": "(t, b)", "getrs": "(m, p, v)", "ptsv": "(r + 9, r[1:], v)",
+    "pttrs": "(r, v[1:], b)", "gtsv": "(v[1:], v + 9, v[:-1], v)", "gbsv": "(1, 1, g, b)", "gbtrs": "(g, 1, 1, b, p)",
+    "nrm2": "(v)", "asum": "(v)", "dot": "(v, w)",
+    "trmv": "(l, v, lower=1)", "trsv": "(l, v, lower=1)", "gemm": "(2, m, b)", "gemv": "(2, m, v)", "symm": "(2, s, b)", "symv": "(2, s, v)",
+    "hemm": "(2, s, b)", "hemv": "(2, s, v)", "trmm": "(2, l, b, lower=1)", "trsm": "(2, l, b, lower=1)",
+}  # fmt: skip
+HOMES = {name: home for home in (lapack, blas) for name in dir(home) if type(getattr(home, name)).__name__ == "fortran"}
+NAMES = sorted(name for name in HOMES if name[1:] in CALLS)
+
+
+def arguments(letter, n=20):
+    rng = np.random.default_rng(1)
+    dtype = {"s": "f4", "d": "f8", "c": "c8", "z": "c16"}[letter]
+    m = (rng.random((n, n)) + 3 * np.eye(n)).astype(dtype)
+    g, t = np.ones((4, n), dtype), np.ones((2, n), dtype)
+    g[2] = t[1] = 5
+    s = m @ m.conj().T
+    v, w, b = rng.random(n).astype(dtype), rng.random(n).astype(dtype), rng.random((n, 2)).astype(dtype)
+    return m, (s + s.conj().T) / 2, np.tril(m), v, w, b, t, np.arange(n, dtype="i4"), g, rng.random(n).astype(dtype.replace("c8", "f4").replace("c16", "f8"))
+
+
+def function_of(name, call):
+    scope = {"home": HOMES[name]}
+    exec(f"def function(m, s, l, v, w, b, t, p, g, r):\n    return home.{name}{call}, v + 1\n", scope)
+    return scope["function"]
+
+
+def test_which_functions_are_library_calls():
+    found = {name for name, home in HOMES.items() if _numpy_way(getattr(home, name)) == ("library", "")}
+    assert found == set(NAMES)
+    assert len(found) > 100
+    assert {name[1:] for name in found} == set(CALLS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function(name):
+    function = function_of(name, CALLS[name[1:]])
+    graph = framejit.jit(function, fullgraph=True)
+    graph(*arguments(name[0]))
+    assert "library_call" in "".join(graph.graphs())
+    for n in (20, 21):
+        assert_same(function, lambda: arguments(name[0], n), calls=2)
+
+
+@pytest.mark.parametrize(
+    "call", ["(m.T, b.T.copy().T, overwrite_b=True)", "(m.T, b.T.copy().T, 1)", "(m.T, b.T.copy().T, overwrite_a=1)"]
+)
+def test_flags_that_let_it_write(call):
+    """Then it may give what it was given, so it stays a call of the interpreter's."""
+    explained = framejit.explain(function_of("dgesv", call))(*arguments("d"))
+    assert "dgesv with an argument that it may write to" in str(explained)
+    assert_same(function_of("dgesv", call), lambda: arguments("d"), calls=2)
+
+
+@pytest.mark.parametrize("flag", ["0", "False"])
+def test_flags_that_do_not(flag):
+    framejit.jit(function_of("dgesv", f"(m, b, overwrite_a={flag})"), fullgraph=True)(*arguments("d"))
+
+
+def test_what_lapack_refuses():
+    """Its errors are those of the interpreter, and an argument of the wrong length is one."""
+    for call in ("(v[1:], v + 9, v[2:], v)", "(v[1:], v + 9, None, v)", "(v[1:], v)"):
+        assert_same(function_of("dgtsv", call), lambda: arguments("d"), calls=2)
+
+
+def test_the_number_of_a_failure():
+    """`info` says at which pivot it failed; the program may ask for it."""
+
+    def solved(a, b):
+        *_, x, info = lapack.dgesv(a, b)
+        return x * 2 if info == 0 else info
+
+    regular, singular = np.array([[3.0, 1], [1, 2]]), np.ones((2, 2))
+    for a in (regular, singular, regular):
+        assert_same(solved, lambda a=a: (a, np.ones(2)), calls=2)
+    compiled = framejit.jit(solved)
+    assert compiled(singular, np.ones(2)) == 2
+    np.testing.assert_array_equal(compiled(regular, np.ones(2)), solved(regular, np.ones(2)))
+
+
+def test_systems_of_three_diagonals():
+    """Lengths beside one another are symbolic in one graph."""
+
+    def solved(a, b, c, d):
+        return lapack.dgtsv(a.flatten()[1:], b.flatten(), c.flatten()[:-1], d.flatten())[3].reshape(a.shape)
+
+    def diagonals(*shape):
+        rng = np.random.default_rng(2)
+        return [rng.random(shape) + add for add in (0, 5, 0, 0)]
+
+    compiled = framejit.jit(solved, fullgraph=True)
+    for shape in ((3, 100), (40, 50), (100, 1000), (2, 3)):
+        np.testing.assert_array_equal(compiled(*diagonals(*shape)), solved(*diagonals(*shape)), strict=True)
+    assert compiled.graphs().count("graph @") == 2
+    assert "f64[s0*s1 - 1]" in compiled.graphs()
