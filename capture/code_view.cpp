@@ -334,20 +334,25 @@ void CodeView::find_loops() {
   }
 }
 
-CodeView::Search CodeView::search_at(uint32_t i) const {
+CodeView::ShortLoop CodeView::short_loop_at(uint32_t i) const {
   const auto next = [this](uint32_t k) {
     do k = behind(k);
     while (k < instrs_.size() && (instrs_[k].op == Opcode::Nop || instrs_[k].op == Opcode::ToBool));
     return k;
   };
-  if (i >= instrs_.size() || instrs_[i].op != Opcode::ForIter) return {};
-  const uint32_t test = next(i);
-  if (test >= instrs_.size() || instrs_[test].arg != static_cast<int32_t>(i)) return {};
-  const bool is_any = instrs_[test].op == Opcode::PopJumpIfFalse;
-  if (!is_any && instrs_[test].op != Opcode::PopJumpIfTrue) return {};
-  const uint32_t found = next(test);
-  if (found >= instrs_.size() || instrs_[found].op != Opcode::PopIter) return {};
-  return {test, next(found), is_any};
+  const auto is_at = [this](uint32_t k, Opcode op) { return k < instrs_.size() && instrs_[k].op == op; };
+  if (!is_at(i, Opcode::ForIter)) return {};
+  const uint32_t first = next(i);
+  if (is_at(first, Opcode::ListAppend) && instrs_[first].arg == 1 + py::kIteratorSlots) {
+    const uint32_t last = next(first);
+    const bool is_back = is_at(last, Opcode::Jump) && instrs_[last].arg == static_cast<int32_t>(i);
+    return is_back ? ShortLoop{ShortLoop::List, last} : ShortLoop{};
+  }
+  const bool is_any = is_at(first, Opcode::PopJumpIfFalse);
+  if (!(is_any || is_at(first, Opcode::PopJumpIfTrue)) || instrs_[first].arg != static_cast<int32_t>(i)) return {};
+  const uint32_t found = next(first);
+  if (!is_at(found, Opcode::PopIter)) return {};
+  return {is_any ? ShortLoop::Any : ShortLoop::All, first, next(found)};
 }
 
 void CodeView::find_comprehensions() {
@@ -358,8 +363,10 @@ void CodeView::find_comprehensions() {
   };
   for (uint32_t i = 2; i < instrs_.size(); ++i) {
     const Instr& call = instrs_[i];
-    if (call.op != Opcode::Call || call.arg != 0 || call.kwnames >= 0 || instrs_[i - 1].op != Opcode::GetIter) continue;
-    // The function lies below the iterator since it was made.
+    if (call.op != Opcode::Call || call.arg != 0 || call.kwnames >= 0) continue;
+    // From 3.15 on the function itself asks for the iterator.
+    if (py::kIteratorSlots == 1 && instrs_[i - 1].op != Opcode::GetIter) continue;
+    // The function lies below its argument since it was made.
     const PyCodeObject* code = nullptr;
     for (uint32_t made = i - 1; made-- > 1 && !code && instrs_[made].depth >= call.depth - 2;) {
       if (instrs_[made].op != Opcode::MakeFunction) continue;
@@ -370,9 +377,10 @@ void CodeView::find_comprehensions() {
     uint32_t last = i;
     if (code->co_flags & CO_GENERATOR) {
       last = behind(i);
-      if (const Search search = search_at(last); search.test) {
-        loop_ends_[last] = kNoLoop;
-        last = search.test;
+      const uint32_t head = last < instrs_.size() && instrs_[last].op == Opcode::PushNull ? behind(last) : last;
+      if (const ShortLoop loop = short_loop_at(head); loop.kind != ShortLoop::None) {
+        loop_ends_[head] = kNoLoop;
+        last = loop.last;
       } else if (last >= instrs_.size() || instrs_[last].op != Opcode::Call || instrs_[last].arg != 1 ||
                  instrs_[last].kwnames >= 0) {
         continue;

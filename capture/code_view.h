@@ -210,18 +210,18 @@ class CodeView {
   /// Does a round of a loop begin with instruction `i`?
   bool is_loop_head(uint32_t i) const { return begins_nest(i) && instrs_[i].op != Opcode::Call; }
   /// Does instruction `i` call the function of a list comprehension, or of a generator expression that is the only
-  /// argument of the call that follows, or whose items a loop looks through? Its loops are in the code of that
-  /// function.
+  /// argument of the call that follows, or whose items a short loop takes? Its loops are in the code of that function.
   bool calls_comprehension(uint32_t i) const { return begins_nest(i) && instrs_[i].op == Opcode::Call; }
   /// Either of these.
   bool begins_nest(uint32_t i) const { return i < loop_ends_.size() && loop_ends_[i] != kNoLoop; }
-  /// A loop that only looks for an item that is true, or for one that is not, and then pops its iterator: any() and
-  /// all() of a generator expression (3.14). `test` is 0 if there is no such loop at `i`.
-  struct Search {
-    uint32_t test = 0, found = 0;  // the last instruction of the loop, and where it goes on once an item is found
-    bool is_any = false;
+  /// A loop that takes the items of a generator expression in place of a call (3.14): any() and all() only look for an
+  /// item that is true, or for one that is not, and then pop the iterator; list() and tuple() append to a list.
+  struct ShortLoop {
+    enum Kind : uint8_t { None, Any, All, List } kind = None;
+    uint32_t last = 0, found = 0;  // its last instruction, and where it goes on once an item is found
   };
-  Search search_at(uint32_t i) const;
+  /// With its head at `i`.
+  ShortLoop short_loop_at(uint32_t i) const;
   /// The last instruction of the loop whose head is `i`, with the loops that share its head, or of the comprehension;
   /// `i` if there is none.
   uint32_t last_of_nest(uint32_t i) const { return begins_nest(i) ? loop_ends_[i] : i; }

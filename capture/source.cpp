@@ -12,6 +12,7 @@ std::string Source::str() const {
   switch (kind) {
     case SourceKind::Local: return name.empty() ? "local[" + std::to_string(index) + "]" : name;
     case SourceKind::Stack: return "stack[" + std::to_string(index) + "]";
+    case SourceKind::Word: return "word[" + std::to_string(index) + "]";
     case SourceKind::Constant: return name.empty() ? short_repr(object.get()) : name;
     case SourceKind::Global: {
       // A name of another module is qualified; the frame's own globals are told by an empty `name`.

@@ -17,6 +17,7 @@ using SourceRef = std::shared_ptr<const Source>;
 enum class SourceKind : uint8_t {
   Local,     // localsplus slot `index` of the entry frame (a cell slot gives the cell)
   Stack,     // stack slot `index` at the entry of the region
+  Word,      // the word of that slot, with its tags (py::Slots): no object
   Constant,  // `object` itself (kept alive here); `name`: the expression that an Identity, TypeAttr or Code guard found
              // it at
   Global,    // item `key` of the module dict `object`

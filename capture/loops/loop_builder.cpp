@@ -275,7 +275,7 @@ uint32_t LoopBuilder::exit_at(LoopCheckpoint& c, std::string why) {
   exit.instr = c.pc;
   exit.line = request.view->instrs()[c.pc].line;
   exit.why = std::move(why);
-  exit.early = in_nest(c.pc);
+  exit.early = in_nest(c.pc) && !has_items(c.pc, c.stack);
   for (std::size_t k = 0; k < c.locals.size(); ++k) {
     const Typed& v = c.locals[k];
     if (v.kind == Kind::Object && v.slot == static_cast<int>(k)) continue;

@@ -83,6 +83,11 @@ class LoopBuilder {
   LoopBuilder(const CaptureRequest& request, uint32_t head, uint32_t last);
 
   bool in_nest(uint32_t pc) const { return head <= pc && pc <= last; }
+  /// At the call behind a generator expression: are all of its items there, in a list?
+  bool has_items(uint32_t pc, const std::vector<Typed>& stack) const {
+    return pc == last && pc != head && request.view->calls_comprehension(head) && !stack.empty() &&
+           stack.back().kind == Typed::Kind::List;
+  }
   LoopFrame& frame() { return state.frames.back(); }
 
   // Nodes of the block that is being made.

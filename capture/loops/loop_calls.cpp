@@ -195,7 +195,8 @@ void do_call(LoopTranslator& t, const Instr& i) {
       if (!f->is_constant()) guard(t.executor, GuardKind::Identity, f->source, f->object.get());
       return drew(std::move(*number));
     }
-  t.frame().pc = t.frame().view->behind(t.frame().pc);
+  const uint32_t here = t.frame().pc;
+  t.frame().pc = t.frame().view->behind(here);
   if (!keywords && f->object && (f->is_constant() || (f->kind == ValueKind::Object && f->source))) {
     std::vector<Typed> operands;
     for (const Typed& a : args) operands.push_back(a.kind == Kind::Vector ? a : known(t, a));
@@ -210,7 +211,14 @@ void do_call(LoopTranslator& t, const Instr& i) {
   if (f->kind == ValueKind::Function) return enter_function(t, f, std::move(args), keywords);
   no_keywords();
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
-  if (args.size() == 1 && args[0].kind == Kind::Generator) return consume(t, f->object.get(), args[0]);
+  if (args.size() == 1 && args[0].kind == Kind::Generator) {
+    if (f->object.get() != reinterpret_cast<PyObject*>(&PyTuple_Type)) return consume(t, f->object.get(), args[0]);
+    // The items become a list, of which the interpreter makes the tuple.
+    t.push(first);
+    t.push(second);
+    t.frame().pc = here;
+    return consume(t, reinterpret_cast<PyObject*>(&PyList_Type), args[0]);
+  }
   for (Typed& a : args) {
     const std::optional<Typed> string = string_of(t, a);
     a = string ? *string : known(t, std::move(a));
@@ -277,16 +285,8 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   const bool any_array = std::any_of(args.begin(), args.end(), [](const Typed& v) { return v.is_array(); });
   if (is(&PyRange_Type) && count >= 1 && count <= 3) {
     if (!all([](const Typed& v) { return v.is_integer(); })) throw NotCompiled{"a range of what is no integer"};
-    Typed range;
-    range.kind = Kind::Range;
     const Typed start = count > 1 ? args[0] : of_int(t.integer(0), true);
-    const cfg::Id step = count > 2 ? args[2].ids[0] : t.integer(1);
-    range.ids = {start.ids[0], args[count > 1 ? 1 : 0].ids[0], step};
-    // A step that varies is positive, or the interpreter has the round.
-    if (!t.cfg.is_const(step)) t.check(t.op(Op::Lt, Type::I64, t.integer(0), step));
-    else if (t.cfg.at(step).imm == 0) throw NotCompiled{"a range with a step of 0"};
-    range.natural = start.natural && (!t.cfg.is_const(step) || t.cfg.at(step).imm > 0);
-    return range;
+    return range_from(t, start, args[count > 1 ? 1 : 0], count > 2 ? args[2] : of_int(t.integer(1), true));
   }
   const auto choose = [&](Op op, cfg::Id a, cfg::Id b, cfg::Id c) { return t.op(op, Type::I64, a, b, c); };
   if (is(&PyEnum_Type) && count >= 1 && count <= 2 && (count == 1 || args[1].kind == Kind::Int)) {

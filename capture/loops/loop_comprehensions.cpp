@@ -2,9 +2,9 @@
 // (a list comprehension up to 3.11), and that function is inlined. It makes a list, or it gives each value to what
 // consumes it (Consumer), such as sum(), whose only argument it is. Nothing else sees a generator, so none is made.
 //
-// The call of it is where a region may begin, as at a loop's head (CodeView::begins_nest), if nothing else holds its
-// iterator. Nothing is seen of a comprehension before it is complete, so its checks lead back to in front of the call,
-// and the interpreter does the whole of it.
+// The call of it is where a region may begin, as at a loop's head (CodeView::begins_nest), if nothing else holds the
+// iterator that it is given. Nothing is seen of a comprehension before it is complete, so its checks lead back to in
+// front of the call, and the interpreter does the whole of it.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -149,6 +149,12 @@ void give(LoopTranslator& t, Consumer consumer, std::vector<Typed>& stack, Typed
   }
 }
 
+void push_empty_list(LoopTranslator& t) {
+  Typed start;
+  start.kind = Kind::Display;
+  t.push(made_list(t, start));
+}
+
 }  // namespace
 
 void make_function(LoopTranslator& t, const Instr& i) {
@@ -221,23 +227,30 @@ void consume(LoopTranslator& t, PyObject* callable, const Typed& generator) {
       start.kind = Kind::Null;
       t.push(std::move(start));
       break;
-    case Consumer::List:
-      start.kind = Kind::Display;
-      t.push(made_list(t, start));
-      break;
+    case Consumer::List: push_empty_list(t); break;
     case Consumer::Any:
     case Consumer::All: break;
   }
   enter_comprehension(t, generator.items[0], generator.items[1], consumer);
 }
 
-void search(LoopTranslator& t, const Instr& i) {
-  const CodeView::Search search = t.frame().view->search_at(t.frame().pc);
-  if (!search.test) throw NotCompiled{"a loop over a generator"};
+void short_loop(LoopTranslator& t, const Instr& i) {
+  using ShortLoop = CodeView::ShortLoop;
+  const ShortLoop loop = t.frame().view->short_loop_at(t.frame().pc);
+  if (loop.kind == ShortLoop::None) throw NotCompiled{"a loop over a generator"};
+  for (int k = 1; k < py::kIteratorSlots; ++k) t.pop();
   const Typed generator = t.pop();
   t.frame().pc = static_cast<uint32_t>(i.arg);  // once all items are given
-  enter_comprehension(t, generator.items[0], generator.items[1], search.is_any ? Consumer::Any : Consumer::All);
-  t.frame().found = search.found;
+  if (loop.kind == ShortLoop::List) {
+    // The list that is there is empty and stays so, as the interpreter may do the whole.
+    t.pop();
+    push_empty_list(t);
+  }
+  const Consumer consumer = loop.kind == ShortLoop::Any   ? Consumer::Any
+                            : loop.kind == ShortLoop::All ? Consumer::All
+                                                          : Consumer::List;
+  enter_comprehension(t, generator.items[0], generator.items[1], consumer);
+  t.frame().found = loop.found;
 }
 
 void yield_value(LoopTranslator& t) {

@@ -13,17 +13,67 @@ using Kind = Typed::Kind;
 
 namespace {
 
+cfg::Id int_at_entry(LoopTranslator& t, cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
+  cfg::Node n;
+  n.op = op;
+  n.type = cfg::Type::I64;
+  n.args[0] = a;
+  n.args[1] = b;
+  n.args[2] = c;
+  return t.at_entry(n);
+}
+
+/// What a loop goes over: a list, array or str; nothing for others.
+std::optional<Typed> sequence_at_entry(LoopTranslator& t, PyObject* sequence, SourceRef source) {
+  Typed object;
+  object.kind = Kind::Object;
+  object.value = lazy(t.executor, sequence, std::move(source));
+  const std::optional<Typed> string = string_of(t, object);
+  Typed over = string ? *string : known(t, object);
+  if (const Typed* array = array_of(t, over)) over = *array;
+  else if (const std::optional<Typed> list = list_of(t, over)) over = *list;
+  return over.kind == Kind::Object ? std::nullopt : std::optional(std::move(over));
+}
+
+/// An iterator from `index` on.
+Typed iterator_from(LoopTranslator& t, Typed over, cfg::Id index) {
+  Typed v;
+  v.kind = Kind::Iterator;
+  v.natural = true;
+  v.ids = {index};
+  if (over.kind != Kind::List) {
+    v.ids.push_back(int_at_entry(t, cfg::Op::Sub, over.ids[1], index));
+    t.entry_checks.push_back(int_at_entry(t, cfg::Op::Le, t.integer(0), v.ids[1]));
+  }
+  v.items = {std::move(over)};
+  return v;
+}
+
+/// What the tags of a stack slot are at the entry: a check of the loop.
+void check_tags(LoopTranslator& t, cfg::Id word, int mask, int expected) {
+  const cfg::Id tags = int_at_entry(t, cfg::Op::And, word, t.integer(mask));
+  t.entry_checks.push_back(int_at_entry(t, cfg::Op::Eq, tags, t.integer(expected)));
+}
+
+cfg::Id word_at_entry(LoopTranslator& t, int slot) {
+  return t.input(cfg::Op::Object, t.fetched(slot_source(SourceKind::Word, slot, "")));
+}
+
+/// A loop over a list or str where the interpreter makes no iterator (py::kIteratorSlots): the slot above it has a
+/// tagged index. At an exit the loop leaves an iterator in place of both.
+std::optional<Typed> indexed_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source, int slot_of_index) {
+  std::optional<Typed> over = sequence_at_entry(t, o, source);
+  if (!over) return std::nullopt;
+  const cfg::Id word = word_at_entry(t, slot_of_index);
+  check_tags(t, word, py::Slots::kIntegerTag, py::Slots::kIntegerTag);
+  return iterator_from(t, std::move(*over), int_at_entry(t, cfg::Op::Shr, word, t.integer(py::Slots::kIntegerShift)));
+}
+
 /// An iterator that is there at the entry, of a kind whose position the loop keeps in registers; nothing for others.
 /// `is_own`: nothing else may hold it, and it ends in the loop.
 std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source, bool is_own) {
   const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
-    cfg::Node n;
-    n.op = op;
-    n.type = cfg::Type::I64;
-    n.args[0] = a;
-    n.args[1] = b;
-    n.args[2] = c;
-    return t.at_entry(n);
+    return int_at_entry(t, op, a, b, c);
   };
   cfg::Id at = cfg::kNone;  // its address
   const auto loaded = [&](int offset, cfg::Mem mem) {
@@ -82,22 +132,11 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     return v;
   }
   if (PyObject* sequence = py::sequence_of(o)) {
-    Typed object;
-    object.kind = Kind::Object;
-    object.value = lazy(t.executor, sequence, inside());
-    const std::optional<Typed> string = string_of(t, object);
-    Typed over = string ? *string : known(t, object);
-    if (const Typed* array = array_of(t, over)) over = *array;
-    else if (const std::optional<Typed> list = list_of(t, over)) over = *list;
-    if (over.kind == Kind::Object) return std::nullopt;
-    Typed v = guarded(Kind::Iterator);
-    v.natural = true;
-    v.ids = {field(py::kIteratorIndex)};
-    if (over.kind != Kind::List) {
-      v.ids.push_back(node(cfg::Op::Sub, over.ids[1], v.ids[0]));
-      t.entry_checks.push_back(node(cfg::Op::Le, t.integer(0), v.ids[1]));
-    }
-    v.items = {std::move(over)};
+    std::optional<Typed> over = sequence_at_entry(t, sequence, inside());
+    if (!over) return std::nullopt;
+    const int iterator = guarded(Kind::Iterator).object;
+    Typed v = iterator_from(t, std::move(*over), field(py::kIteratorIndex));
+    v.object = iterator;
     return v;
   }
   PyObject* from = py::taken_from(o);
@@ -181,8 +220,17 @@ void enter(LoopTranslator& t, LoopState& state) {
     const bool of_comprehension = view.calls_comprehension(t.head);
     const int slots = of_comprehension ? 1 : py::kIteratorSlots;
     if ((of_comprehension || view.instrs()[t.head].op == Opcode::ForIter) && k == t.request.frame.depth - slots) {
-      if (std::optional<Typed> iterator = iterator_at_entry(t, o, source, of_comprehension)) {
-        iterator->slot = slot;
+      const py::Slots& stack = t.request.frame.stack;
+      const bool is_indexed = !of_comprehension && stack.is_integer(k + 1);
+      // What the slot borrows is somebody else's.
+      if (of_comprehension && stack.is_borrowed(k)) {
+        f.stack.push_back(object(o, source, slot));
+        continue;
+      }
+      if (of_comprehension && py::kTaggedSlots) check_tags(t, word_at_entry(t, k), py::Slots::kBorrowed, 0);
+      if (std::optional<Typed> iterator =
+              is_indexed ? indexed_at_entry(t, o, source, k + 1) : iterator_at_entry(t, o, source, of_comprehension)) {
+        if (!is_indexed) iterator->slot = slot;
         f.stack.push_back(std::move(*iterator));
         continue;
       }

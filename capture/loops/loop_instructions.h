@@ -192,14 +192,16 @@ std::optional<Typed> items_for(LoopTranslator& t, PyObject* callable, const Type
 /// Enters the code of a generator expression that is the argument of `callable`.
 void consume(LoopTranslator& t, PyObject* callable, const Typed& generator);
 void yield_value(LoopTranslator& t);
-/// A loop over a generator that only looks for an item: FOR_ITER.
-void search(LoopTranslator& t, const Instr& i);
+/// FOR_ITER of a loop that takes the items of a generator in place of a call.
+void short_loop(LoopTranslator& t, const Instr& i);
 /// The consumer's result, at the end of the values.
 Typed consumed(LoopTranslator& t, Consumer consumer);
 
 // loop_iterators.cpp
 /// Lets the iterator of an enumerate or zip object count how many items are left, if all its parts do or have no end.
 void count_items(Typed& joint, const std::function<cfg::Id(cfg::Op, cfg::Id, cfg::Id, cfg::Id)>& node);
+/// range(start, stop, step)
+Typed range_from(LoopTranslator& t, const Typed& start, const Typed& stop, const Typed& step);
 /// An iterator over a list, a short tuple, an array or a range; what is one already stays itself.
 Typed iterator_over(LoopTranslator& t, const Typed& v);
 void get_iter(LoopTranslator& t);

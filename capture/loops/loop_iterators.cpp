@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "capture/loops/loop_instructions.h"
+#include "capture/objects.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 
@@ -133,7 +134,40 @@ void for_item(LoopTranslator& t, const Instr& i) {
   t.push(std::move(item));
 }
 
+Typed range_from(LoopTranslator& t, const Typed& start, const Typed& stop, const Typed& step) {
+  Typed range;
+  range.kind = Kind::Range;
+  const cfg::Id by = step.ids[0];
+  range.ids = {start.ids[0], stop.ids[0], by};
+  // A step that varies is positive, or the interpreter has the round.
+  if (!t.cfg.is_const(by)) t.check(t.op(Op::Lt, Type::I64, t.integer(0), by));
+  else if (t.cfg.at(by).imm == 0) throw NotCompiled{"a range with a step of 0"};
+  range.natural = start.natural && (!t.cfg.is_const(by) || t.cfg.at(by).imm > 0);
+  return range;
+}
+
+namespace {
+
+/// A range that was there; nothing for others.
+std::optional<Typed> range_of(LoopTranslator& t, const Typed& v) {
+  const Value* range = v.kind == Kind::Object ? look(t.executor, v.value) : nullptr;
+  if (!range || range->kind != ValueKind::Range || !range->source) return std::nullopt;
+  std::vector<Typed> parts;
+  for (Value* item : {range->items[0], range->items[1], specialize(t.executor, range->items[2])}) {
+    Typed part;
+    part.kind = Kind::Object;
+    part.value = item;
+    part = known(t, std::move(part));
+    if (part.kind != Kind::Int) return std::nullopt;
+    parts.push_back(std::move(part));
+  }
+  return range_from(t, parts[0], parts[1], parts[2]);
+}
+
+}  // namespace
+
 Typed iterator_over(LoopTranslator& t, const Typed& v) {
+  if (const std::optional<Typed> range = range_of(t, v)) return iterator_over(t, *range);
   if (v.kind == Kind::Joint || v.kind == Kind::RangeIterator || v.kind == Kind::Iterator) return v;
   std::optional<Typed> over = list_of(t, v);
   if (const std::optional<Typed> string = string_of(t, v)) over = string;
@@ -141,7 +175,6 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
     if (const Typed* array = array_of(t, v); array && array->ids.size() > 1) over = *array;
   Typed iterator;
   if (over) {
-    if (over->kind != Kind::View && py::kIteratorSlots > 1) throw NotCompiled{"a loop over a list or str"};
     iterator.kind = Kind::Iterator;
     iterator.natural = true;
     iterator.ids = {t.integer(0)};
@@ -156,7 +189,6 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
   }
   if (tuple) {
     if (tuple->items.size() > kMostItems) throw NotCompiled{"a loop over a long tuple"};
-    if (py::kIteratorSlots > 1) throw NotCompiled{"a loop over a tuple"};
     for (const Typed& item : tuple->items)
       if (!can_make(item)) throw NotCompiled{"a loop over what is no range, array or list"};
     // Ints that the interpreter has one object for stay constants.

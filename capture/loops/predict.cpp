@@ -121,7 +121,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
       return made;
     }
     case ValueKind::Iterator:
-      if (v->as_iterator().over == Over::Sequence && !v->items.empty() && py::kIteratorSlots == 1) {
+      if (v->as_iterator().over == Over::Sequence && !v->items.empty()) {
         Typed over = imagined(v->items[0], level + 1);
         if (const std::optional<Typed> string = string_of(*this, over)) over = *string;
         if (over.kind == Kind::Object)

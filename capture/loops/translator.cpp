@@ -41,11 +41,16 @@ int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live
   };
   if (Py_IS_TYPE(iterator, &PyRangeIter_Type))
     return field(py::kRangeLength) - (py::kRangeIndex >= 0 ? field(py::kRangeIndex) : 0);
-  PyObject* sequence = py::sequence_of(iterator);
+  const int64_t place = live.depth - slots + 1;
+  const bool is_indexed = slots > 1 && live.stack.is_integer(place);
+  // From 3.15 on the function of a comprehension is given what it asks for an iterator.
+  const bool is_given = of_comprehension && (PyList_CheckExact(iterator) || PyRange_Check(iterator));
+  PyObject* const sequence = is_indexed || is_given ? iterator : py::sequence_of(iterator);
   if (!sequence) return -1;
   const Py_ssize_t length = PyObject_LengthHint(sequence, 0);
   if (length < 0) return PyErr_Clear(), 0;
-  return length - field(py::kIteratorIndex);
+  if (is_given) return length;
+  return length - (is_indexed ? live.stack.integer(place) : field(py::kIteratorIndex));
 }
 
 LoopTranslator::LoopTranslator(const CaptureRequest& its_request, uint32_t last_one)
@@ -357,7 +362,7 @@ void LoopTranslator::translate(Given given) {
       cfg.blocks[block].to[0] = edge;
       return;
     }
-    if (state.frames.size() == 1 && !in_nest(f.pc)) {
+    if (state.frames.size() == 1 && (!in_nest(f.pc) || has_items(f.pc, f.stack))) {
       flush_pending();
       take_checkpoint(false);
       if (state.checkpoint && state.checkpoint->pc == f.pc) {
@@ -725,7 +730,7 @@ void LoopTranslator::step(const Instr& i) {
       switch (f.stack[f.stack.size() - py::kIteratorSlots].kind) {
         case Kind::Iterator:
         case Kind::Joint: return for_item(*this, i);
-        case Kind::Generator: return search(*this, i);
+        case Kind::Generator: return short_loop(*this, i);
         default: return for_iter(*this, i);
       }
     case Opcode::Call: return do_call(*this, i);

@@ -29,6 +29,11 @@ class Slots {
   }
   /// An integer of the interpreter's own, that no object stands for: where a loop is, or where an exception was raised.
   bool is_integer(int64_t i) const { return kTaggedSlots && (reinterpret_cast<uintptr_t>(words_[i]) & 3) == 3; }
+  int64_t integer(int64_t i) const { return reinterpret_cast<intptr_t>(words_[i]) >> kIntegerShift; }
+  /// The word with its tags. It is no address of an object.
+  PyObject* word(int64_t i) const { return words_[i]; }
+  bool is_borrowed(int64_t i) const { return kTaggedSlots && (reinterpret_cast<uintptr_t>(words_[i]) & kBorrowed); }
+  static constexpr int kIntegerShift = 2, kIntegerTag = 3, kBorrowed = 1;
   bool holds(int64_t count, const PyObject* object) const {
     for (int64_t i = 0; i < count; ++i)
       if ((*this)[i] == object) return true;

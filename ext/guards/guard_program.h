@@ -29,7 +29,7 @@ using capture::LiveSlots;
 
 /// Where an object is found while the program runs.
 struct GuardOperand {
-  enum Base : uint8_t { Local, Stack, Slot, Fixed, Function };
+  enum Base : uint8_t { Local, Stack, Slot, Fixed, Function, Word };
   Base base = Local;
   uint16_t index = 0;
 };
@@ -96,6 +96,7 @@ class GuardProgram {
     switch (o.base) {
       case GuardOperand::Local: return m.live->locals[o.index];
       case GuardOperand::Stack: return m.live->stack[o.index];
+      case GuardOperand::Word: return m.live->stack.word(o.index);
       case GuardOperand::Slot: return m.slots[o.index];
       case GuardOperand::Function: return m.live->function;
       case GuardOperand::Fixed: break;

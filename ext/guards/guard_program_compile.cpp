@@ -205,6 +205,7 @@ class GuardCompiler {
         if (source.index < 0 || source.index >= locals_) fail("local slot out of range: " + source.str());
         return {GuardOperand::Local, static_cast<uint16_t>(source.index)};
       case SourceKind::Stack: return {GuardOperand::Stack, static_cast<uint16_t>(source.index)};
+      case SourceKind::Word: return {GuardOperand::Word, static_cast<uint16_t>(source.index)};
       case SourceKind::Constant: return fixed(source.object.get());
       case SourceKind::Global:
       case SourceKind::Builtin: {

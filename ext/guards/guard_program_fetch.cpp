@@ -177,6 +177,7 @@ PyObject* fetch_source(const Source& source, const LiveSlots& live) {
   switch (source.kind) {
     case SourceKind::Local: return source.index < live.local_count ? live.locals[source.index] : nullptr;
     case SourceKind::Stack: return source.index < live.depth ? live.stack[source.index] : nullptr;
+    case SourceKind::Word: return source.index < live.depth ? live.stack.word(source.index) : nullptr;
     case SourceKind::Constant: return source.object.get();
     case SourceKind::Global:
     case SourceKind::Builtin: return fetch_item(source.object.get(), source.key.get());

@@ -74,6 +74,15 @@ def as_list(values):
     return list(x + 1 for x in values)
 
 
+def as_tuple(values):
+    return tuple(x + 1 for x in values if x > 0)
+
+
+def of_range_object(n):
+    numbers = range(n, 0, -1)
+    return sum(k * k for k in numbers), numbers
+
+
 def by_closure(values, factor):
     shift = factor + 1
     return sum(x * factor - shift for x in values)
@@ -128,6 +137,8 @@ def test_list_comprehensions():
         (any_above, (lambda: (floats(), 0.5), lambda: (floats(), 1e9), lambda: (ints(), 5), lambda: ([], 5))),
         (all_above, (lambda: (floats(), -1e9), lambda: (floats(), 0.5), lambda: (ints(), -5000))),
         (as_list, (lambda: (floats(),), lambda: (ints(),))),
+        (as_tuple, (lambda: (floats(),), lambda: (ints(),), lambda: ([],))),
+        (of_range_object, (lambda: (300,), lambda: (0,))),
         (by_closure, (lambda: (floats(), 2.5), lambda: (ints(), 3), lambda: (ints(), 2.5))),
     ],
     ids=lambda p: getattr(p, "__name__", ""),

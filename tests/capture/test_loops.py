@@ -15,6 +15,7 @@ import pytest
 
 import framejit as fj
 from forms_support import check_same, run
+from loop_support import compare
 
 pytestmark = pytest.mark.capture
 
@@ -451,7 +452,7 @@ def test_lists_of_numbers_are_read_and_written():
 
     assert loops(compiled(sieve, 200))
     over_lists = compiled(sums, [[i + j for j in range(40)] for i in range(50)])
-    assert bool(loops(over_lists)) == (sys.version_info < (3, 15))  # whose iterators of lists are in two entries of the stack
+    assert loops(over_lists)
     for odd in (2, True, None, 10**30, np.float64(1.5)):
         numbers = [0.5 * i for i in range(100)]
         numbers[70] = odd
@@ -1107,3 +1108,64 @@ def test_short_nests_that_loops_have_no_form_for_stay_in_the_graph():
     marked = compiled(short_nest_with_a_dict, np.arange(6.0).reshape(3, 2))
     (entry,) = marked._report()["entries"]
     assert entry["kind"] == "function"
+
+
+# --- What a loop goes over ----------------------------------------------------------------------------------------------------
+
+
+def over_a_range(n, step):
+    numbers, total = range(0, n * step, step), 0
+    for i in range(20):
+        for k in numbers:
+            total += k * i
+    return total, numbers
+
+
+def over_the_same_list(values):
+    total, seen = 0, 0
+    for x in values:
+        for y in values:
+            if y > x:
+                break
+            total += y
+        seen += 1
+    return total, seen
+
+
+def until(values, end):
+    total = 0
+    for x in values:
+        if x == end:
+            break
+        total += x
+    else:
+        return "no end", total, x
+    return total, x
+
+
+def that_grows(values, most):
+    total = 0
+    for x in values:
+        total += x
+        if len(values) < most:
+            values.append(x + 1)
+    return total, len(values)
+
+
+def test_a_range_that_was_there():
+    for step in (1, 3, -2):
+        assert loops(compare(over_a_range, lambda step=step: (60, step), lambda step=step: (0, step)))
+
+
+@pytest.mark.parametrize("make", [list, tuple], ids=lambda make: make.__name__)
+def test_a_list_that_two_loops_go_over(make):
+    marked = compare(over_the_same_list, lambda: (make(range(60)),), lambda: (make([0.5, 2.0, 1.0] * 20),), lambda: (make([]),))
+    assert bool(loops(marked)) == (make is list)
+
+
+def test_a_loop_over_a_list_that_is_left():
+    """In the middle of a list the interpreter goes on where the loop has ended."""
+    odd = [*range(50), 2.5, *range(50), True, *range(50), 10**30, *range(60)]
+    marked = compare(until, lambda: (odd, -1), lambda: (odd, 49), lambda: (list(range(200)), 150), lambda: ([1.5] * 100, 0))
+    assert loops(marked)
+    assert loops(compare(that_grows, lambda: (list(range(10)), 200), lambda: ([1.5], 300), lambda: ([], 10)))
