@@ -113,14 +113,15 @@ void CfgNodes::emit_comparison(Id id) {
   const Node& n = cfg_.at(id);
   const Gp made = cc_.newInt64();
   const Type type = cfg_.at(n.args[0]).type;
+  // A register of which only a byte was written would be kept from one round to the next.
   if (type == Type::I64) {
+    cc_.xor_(made.r32(), made.r32());
     const Cond when = compare(n);
     cc_.set(when, made.r8());
-    cc_.movzx(made.r32(), made.r8());
   } else if (n.op == Op::Lt || n.op == Op::Le) {
+    cc_.xor_(made.r32(), made.r32());
     compare_floats(type, xmm(n.args[1]), xmm(n.args[0]));
     cc_.set(n.op == Op::Lt ? Cond::kA : Cond::kAE, made.r8());
-    cc_.movzx(made.r32(), made.r8());
   } else {
     const Label past = cc_.newLabel();
     cc_.mov(made, 1);

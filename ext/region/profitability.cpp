@@ -156,11 +156,24 @@ bool works_on_elements(const capture::Region& region) {
   return !arrays;
 }
 
-/// What the bytecode takes, over what entering the region costs; infinite where nobody can tell.
-static double gain_of_entering(const capture::Region& region) {
+/// What the calls of NumPy's functions cost that the plan makes as well.
+static double time_of_calls(const capture::Region& region) {
+  const graph::Graph& graph = *region.graph;
+  double time = 0;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::Node& node = graph.node(v);
+    const LibraryCall* call = node.op == Op::LibraryCall ? library_calls::library_call_at(node.index()) : nullptr;
+    if (call && !is_native(graph, *call, node))
+      time += nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));
+  });
+  return time;
+}
+
+/// What the bytecode takes, over what entering the region costs and `more`; infinite where nobody can tell.
+static double gain_of_entering(const capture::Region& region, double more = 0) {
   const graph::Graph& graph = *region.graph;
   double bytecode = region.instructions * kLeastInstruction;
-  double entering = entering_time(region);
+  double entering = entering_time(region) + more;
   if (graph.shapes().symbol_count() > 0 || has_loop_variable(region)) entering += kNewSizes;
   entering += kStep * block_steps(graph, graph.body(), false);
   bool unknown = has_tensors(region);
@@ -186,7 +199,7 @@ bool is_worth_compiling(const capture::Region& region) {
 
 bool gains_much(const capture::Region& region) {
   constexpr double kLarge = 2048, kMuch = 8;
-  if (gain_of_entering(region) > kMuch) return true;
+  if (gain_of_entering(region, time_of_calls(region)) > kMuch) return true;
   const graph::Graph& graph = *region.graph;
   bool large = false;
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {

@@ -3,9 +3,11 @@
 // foreseen wrongly.
 #include <bit>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph/cfg/edit.h"
+#include "graph/cfg/intervals.h"
 #include "graph/cfg/loops.h"
 #include "graph/cfg/registers.h"
 
@@ -220,6 +222,30 @@ void choose_values(Cfg& cfg) {
     block.to[1] = Edge{};
   }
   drop_unreached(cfg);
+}
+
+bool choose_by_comparisons(Cfg& cfg) {
+  bool changed = false;
+  for (Block& block : cfg.blocks)
+    for (const Id id : block.nodes) {
+      const Node choice = cfg.at(id);
+      if (choice.op != Op::Select || choice.type != Type::I64 || choice.lanes > 1) continue;
+      const std::optional<int64_t> yes = number(cfg, choice.args[1]), no = number(cfg, choice.args[2]);
+      Node made = cfg.at(choice.args[0]);
+      if (!yes || !no || *yes + *no != 1 || *yes * *no != 0 || cfg.is_param[choice.args[0]] ||
+          !is_comparison(made.op) || made.lanes > 1)
+        continue;
+      if (*no == 1) {
+        const bool is_integer = cfg.at(made.args[0]).type == Type::I64;
+        if (made.op == Op::Eq || made.op == Op::Ne) made.op = made.op == Op::Eq ? Op::Ne : Op::Eq;
+        else if (is_integer && made.op == Op::Lt) made.op = Op::Le, std::swap(made.args[0], made.args[1]);
+        else if (is_integer && made.op == Op::Le) made.op = Op::Lt, std::swap(made.args[0], made.args[1]);
+        else continue;
+      }
+      cfg.nodes[id] = made;
+      changed = true;
+    }
+  return changed;
 }
 
 }  // namespace framejit::cfg

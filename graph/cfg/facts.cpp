@@ -22,12 +22,13 @@ enum Property : uint8_t { Natural, NotGreatest };
 
 class Facts {
  public:
-  explicit Facts(const Cfg& cfg) : cfg_(cfg), shape_(shape_of(cfg)) {
-    note_conditions();
+  explicit Facts(const Cfg& cfg) : cfg_(cfg), shape_(shape_of(cfg)) { note_conditions(); }
+
+  void find_properties() {
     for (const Property p : {Natural, NotGreatest}) find(p);
   }
 
-  /// Has a value the property at a node of a block, by its place?
+  /// Has a value the property at a node of a block, by its place? Needs find_properties().
   bool has(Property p, Id v, uint32_t b, std::size_t place) const {
     if (is_made(p, v)) return true;
     const auto at = passed_.find(v);
@@ -35,6 +36,23 @@ class Facts {
              const bool before = c.block == b ? c.place < place : shape_.dominates(c.block, b);
              return before && follows(p, v, c.condition, c.holds);
            });
+  }
+
+  /// Does a check of an index that a block is given repeat what was checked of it on every way to the block?
+  bool is_checked(Id condition, uint32_t b) const {
+    const Node& c = cfg_.at(condition);
+    const std::vector<Id>& params = cfg_.blocks[b].params;
+    const auto at = std::find(params.begin(), params.end(), c.args[0]);
+    if (cfg_.is_param[condition] || c.op != Op::Below || at == params.end()) return false;
+    for (uint32_t from : shape_.before[b]) {
+      const Block& block = cfg_.blocks[from];
+      for (int k = 0; k < block.successors(); ++k) {
+        if (block.to[k].block != b) continue;
+        const Id v = block.to[k].args[static_cast<std::size_t>(at - params.begin())];
+        if (v != c.args[0] && !is_below(v, c.args[1], from)) return false;
+      }
+    }
+    return true;
   }
 
  private:
@@ -69,6 +87,16 @@ class Facts {
     if (!is_comparison(c.op) || cfg_.at(c.args[0]).type != Type::I64) return;
     for (const int i : {0, 1})
       if (!cfg_.is_const(c.args[i])) passed_[c.args[i]].push_back(passed);
+  }
+
+  /// Has control passed such a comparison at the end of a block?
+  bool is_below(Id v, Id end, uint32_t b) const {
+    const auto at = passed_.find(v);
+    return at != passed_.end() && std::any_of(at->second.begin(), at->second.end(), [&](const Passed& passed) {
+             const Node& c = cfg_.at(passed.condition);
+             return c.op == Op::Below && c.args[0] == v && c.args[1] == end && passed.holds &&
+                    (passed.block == b || shape_.dominates(passed.block, b));
+           });
   }
 
   void find(Property p) {
@@ -191,6 +219,11 @@ std::optional<int64_t> added(const Cfg& cfg, const Node& n) {
   return n.op == Op::AddExact ? *by : -*by;
 }
 
+/// Is a number below 0? Indices are asked.
+bool asks_sign(const Cfg& cfg, const Node& n) {
+  return n.op == Op::Lt && n.lanes == 1 && !cfg.is_const(n.args[0]) && number(cfg, n.args[1]) == 0;
+}
+
 template <class Wanted>
 bool any_node(const Cfg& cfg, const Wanted& wanted) {
   return std::any_of(cfg.blocks.begin(), cfg.blocks.end(), [&](const Block& b) {
@@ -202,31 +235,52 @@ bool any_node(const Cfg& cfg, const Wanted& wanted) {
 
 void find_naturals(Cfg& cfg) {
   if (!any_node(cfg, [&](const Node& n) { return divides(cfg, n); })) return;
-  const Facts facts(cfg);
+  Facts facts(cfg);
+  facts.find_properties();
   for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
     for (std::size_t i = 0; i < cfg.blocks[b].nodes.size(); ++i)
       if (Node& n = cfg.nodes[cfg.blocks[b].nodes[i]]; divides(cfg, n))
         n.of_natural = facts.has(Natural, n.args[0], b, i);
 }
 
-bool drop_exact(Cfg& cfg) {
-  if (!any_node(cfg, [&](const Node& n) { return added(cfg, n).has_value(); })) return false;
-  std::vector<Id> inexact;
-  const Facts facts(cfg);
+bool drop_checks(Cfg& cfg) {
+  const auto concerns = [&](const Node& n) { return added(cfg, n) || asks_sign(cfg, n); };
+  if (!any_node(cfg, concerns)) return false;
+  std::vector<Id> known;
+  Facts facts(cfg);
+  facts.find_properties();
   for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
     for (std::size_t i = 0; i < cfg.blocks[b].nodes.size(); ++i) {
       const Node& n = cfg.at(cfg.blocks[b].nodes[i]);
       const std::optional<int64_t> by = added(cfg, n);
-      if (by &&
-          ((*by == 1 && facts.has(NotGreatest, n.args[0], b, i)) || (*by <= 0 && facts.has(Natural, n.args[0], b, i))))
-        inexact.push_back(cfg.blocks[b].nodes[i]);
+      const bool is_known = by ? (*by == 1 && facts.has(NotGreatest, n.args[0], b, i)) ||
+                                     (*by <= 0 && facts.has(Natural, n.args[0], b, i))
+                               : asks_sign(cfg, n) && facts.has(Natural, n.args[0], b, i);
+      if (is_known) known.push_back(cfg.blocks[b].nodes[i]);
     }
-  for (const Id id : inexact) {
+  for (const Id id : known) {
     Node& n = cfg.nodes[id];
-    n.op = n.op == Op::AddExact ? Op::Add : Op::Sub;
-    n.exit = kNone;
+    if (n.op == Op::Lt) {
+      n = Node{};
+      n.type = Type::I64;
+    } else {
+      n.op = n.op == Op::AddExact ? Op::Add : Op::Sub;
+      n.exit = kNone;
+    }
   }
-  return !inexact.empty();
+  return !known.empty();
+}
+
+void drop_repeated_checks(Cfg& cfg) {
+  const Facts facts(cfg);
+  std::vector<Id> repeated;
+  for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
+    for (const Id id : cfg.blocks[b].nodes)
+      if (cfg.at(id).op == Op::Check && facts.is_checked(cfg.at(id).args[0], b)) repeated.push_back(id);
+  for (const Id id : repeated) {
+    cfg.nodes[id] = Node{};
+    cfg.nodes[id].type = Type::I64;
+  }
 }
 
 }  // namespace framejit::cfg

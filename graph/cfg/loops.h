@@ -42,14 +42,21 @@ void compare_next_counts(Cfg& cfg);
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 
-/// Sums with a constant that cannot overflow, by what is known where they are, are no checks.
-bool drop_exact(Cfg& cfg);
+/// Drops what is known where it is asked: whether a sum with a constant overflows, and whether a number is below 0.
+bool drop_checks(Cfg& cfg);
+
+/// Drops checks of an index at the head of a loop that were made of it on every way there. Versions of the loop are
+/// told by these checks what bounds the index, so they come first.
+void drop_repeated_checks(Cfg& cfg);
 
 /// Finds the dividends that are not negative. No pass that moves divisions may follow.
 void find_naturals(Cfg& cfg);
 
 /// Branches around a few cheap operations become choices between values.
 void choose_values(Cfg& cfg);
+
+/// A choice between 0 and 1 by a comparison becomes the comparison, or its opposite.
+bool choose_by_comparisons(Cfg& cfg);
 
 /// Inner loops get a loop in front that does several rounds at once: in vectors, if they do not depend on each other,
 /// else one after the other.

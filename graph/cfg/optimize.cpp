@@ -601,7 +601,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
   separate_exits(cfg);
   simplify();
   drop_unused(cfg);
-  simplify(drop_exact(cfg));
+  simplify(drop_checks(cfg));
   simplify(count_bits(cfg));
   if (parallel) {
     *parallel = make_parallel(cfg);
@@ -623,6 +623,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
     simplify();
     simplify(count_bits(cfg));
   }
+  drop_repeated_checks(cfg);
   simplify();
   count_once(cfg);
   step_addresses(cfg);
@@ -635,6 +636,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
     simplify(widen_loops(cfg, vector_bytes));
   }
   simplify(share_quotients(cfg));
+  simplify(choose_by_comparisons(cfg));
   compare_next_counts(cfg);
   sink_results(cfg);
   drop_unused(cfg);

@@ -178,8 +178,10 @@ class Unrolled : Rounds {
     sum.op = adds ? Op::Add : Op::Sub;
     sum.exit = kNone;
     Id holds;
-    if (const std::optional<int64_t> by = number(n.args[1])) {
-      const bool grows = adds == (*by >= 0);
+    const std::optional<int64_t> known = number(n.args[1]);
+    const std::optional<Interval> by = known ? std::optional(Interval{*known, *known}) : interval(cfg_, n.args[1]);
+    if (by && (by->low >= 0 || by->high <= 0)) {
+      const bool grows = adds == (by->low >= 0);
       holds = grows ? copy(Op::Le, Type::I64, n.args[0], id) : copy(Op::Le, Type::I64, id, n.args[0]);
     } else {
       const Id a = copy(Op::Xor, Type::I64, n.args[0], adds ? id : n.args[1]);

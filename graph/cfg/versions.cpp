@@ -186,8 +186,8 @@ class Version {
     std::optional<Bound>& far = grows ? out.high : out.low;
     if (const std::optional<Bound> rounds = rounds_before(b))
       far = bounds_.sum(start, bounds_.product(rounds, number(grows ? s.most : -s.least)), !grows);
-    if (!far && s.exact) {
-      // What leads back to the head bounds it, if it holds of the first value too.
+    if (!far) {
+      // What leads back to the head bounds it, if it holds of the first value too. No step from there wraps.
       std::optional<Bound> common;
       for (const Back& back : backs_) {
         const Id given = cfg_.blocks[back.block].to[back.edge].args[which];
@@ -371,6 +371,15 @@ class Version {
            imm(c.args[1]) == 0 && cfg_.at(n.args[2]).type == Type::I64;
   }
 
+  /// Is a value of this lower bound never negative, by that or by the conditions that control has passed?
+  bool is_natural(Id v, const Bound& low) {
+    if (bounds_.at_most(number(0), low)) return true;
+    const std::size_t mark = bounds_.needed();
+    const Range known = facts(v, here_, at_);
+    if (known.low && bounds_.at_most(number(0), *known.low)) return true;
+    return bounds_.keep(mark), false;
+  }
+
   /// Is the node not needed under conditions?
   bool decide(Id id) {
     const Node n = cfg_.at(id);
@@ -383,7 +392,7 @@ class Version {
         if (what.op == Op::Eq) return false;
         const Range a = range(what.args[0], here_, at_), b = range(what.args[1], here_, at_);
         if (what.op == Op::Below)
-          return a.complete() && b.low && bounds_.at_most(number(0), *a.low) && bounds_.at_most(*a.high, *b.low, 1);
+          return a.complete() && b.low && is_natural(what.args[0], *a.low) && bounds_.at_most(*a.high, *b.low, 1);
         if (what.op == Op::Ne) {
           if (a.low && b.high && a.low->base == kNone && b.high->base == kNone && a.low->plus > b.high->plus)
             return true;

@@ -389,6 +389,48 @@ def test_divisions_of_natural_numbers_need_no_sign():
             assert " natural" not in loops(compiled(floors, given // 100))[0]["graph"]
 
 
+def test_indices_that_conditions_bound_need_no_check():
+    def insertion_sort(x):
+        for i in range(1, len(x)):
+            key = x[i]
+            j = i - 1
+            while j >= 0 and x[j] > key:
+                x[j + 1] = x[j]
+                j -= 1
+            x[j + 1] = key
+        return x
+
+    def gaps(x, by):
+        total, j = 0.0, len(x) - 1
+        while j >= by and x[j] >= 0.0:
+            total += x[j] - x[j - by]
+            j -= by
+        return total, j
+
+    rng = np.random.default_rng(7)
+    for x in (rng.random(200), rng.integers(0, 50, 90), np.arange(40.0)[::-1], np.zeros(1), np.array([1.0, np.nan, 0.5] * 20)):
+        compiled(insertion_sort, x)
+    graph = loops(compiled(insertion_sort, rng.random(200)))[0]["graph"]
+    # In the version of the inner loop without checks, an item is moved, and the next index is compared with 0 only.
+    blocks = graph.split("block")
+    moves = next(b for b in blocks if "depth 2" in b and "store.f64" in b and "check" not in b)
+    assert "select" not in moves and "exact" not in moves
+    (compares,) = [b for b in blocks if "depth 2" in b and "load.f64" in b and "poll" in b and "store" not in b and "check" not in b]
+    assert "below" not in compares
+    for by in (1, 3, 7):
+        assert loops(compiled(gaps, rng.random(200), by))
+
+    # Indices below 0 count from the end, where nothing bounds them.
+    def behind(x, j, rounds):
+        total = 0.0
+        for _ in range(rounds):
+            total += x[j]
+            j -= 1
+        return total, j
+
+    assert loops(compiled(behind, rng.random(50), 20, 60))
+
+
 def test_counts_that_a_condition_bounds_need_no_check():
     def sums(x):
         total = 0.0
