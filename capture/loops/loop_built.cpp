@@ -16,29 +16,35 @@ namespace {
 int64_t cells[kMostParts];  // of the thread that holds the GIL, between the stores and the call
 PyObject* (*make_scalar)(DType dtype, const void* value) = nullptr;
 
-Ref<> built(uint64_t& code, const int64_t*& cell) {
+/// A new reference. No Ref in here: several for each tuple would take longer than the tuple.
+PyObject* built(uint64_t& code, const int64_t*& cell) {
   const auto next = [&code] { return std::exchange(code, code >> kPartBits) & kPartMask; };
   const uint64_t part = next();
   switch (part) {
-    case kFloatPart: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(*cell++)));
-    case kIntPart: return Ref<>::steal(PyLong_FromLongLong(*cell++));
-    case kBoolPart: return Ref<>::steal(PyBool_FromLong(*cell++ != 0));
-    case kScalarPart: return Ref<>::steal(make_scalar(static_cast<DType>(next()), cell++));
-    case kCharacterPart: return Ref<>::steal(PyUnicode_FromOrdinal(static_cast<int>(*cell++)));
-    case kObjectPart: return Ref<>::share(reinterpret_cast<PyObject*>(*cell++));
+    case kFloatPart: return PyFloat_FromDouble(std::bit_cast<double>(*cell++));
+    case kIntPart: return PyLong_FromLongLong(*cell++);
+    case kBoolPart: return PyBool_FromLong(*cell++ != 0);
+    case kScalarPart: return make_scalar(static_cast<DType>(next()), cell++);
+    case kCharacterPart: return PyUnicode_FromOrdinal(static_cast<int>(*cell++));
+    case kObjectPart: return Py_NewRef(reinterpret_cast<PyObject*>(*cell++));
     default: break;
   }
-  Ref<> items[kMostParts];
+  PyObject* items[kMostParts];
   Py_ssize_t count = 0;
-  while ((code & kPartMask) != kEnd) {
-    items[count] = built(code, cell);
-    if (!items[count++]) return {};
+  bool complete = true;
+  while (complete && (code & kPartMask) != kEnd) {
+    complete = (items[count] = built(code, cell)) != nullptr;
+    count += complete;
+  }
+  PyObject* const made = !complete ? nullptr : part == kTuplePart ? PyTuple_New(count) : PyList_New(count);
+  if (!made) {
+    while (count > 0) Py_DECREF(items[--count]);
+    return nullptr;
   }
   next();
-  Ref<> made = Ref<>::steal(part == kTuplePart ? PyTuple_New(count) : PyList_New(count));
-  for (Py_ssize_t k = 0; made && k < count; ++k)
-    if (part == kTuplePart) PyTuple_SET_ITEM(made.get(), k, items[k].release());
-    else PyList_SET_ITEM(made.get(), k, items[k].release());
+  for (Py_ssize_t k = 0; k < count; ++k)
+    if (part == kTuplePart) PyTuple_SET_ITEM(made, k, items[k]);
+    else PyList_SET_ITEM(made, k, items[k]);
   return made;
 }
 
@@ -86,9 +92,9 @@ MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) {
 Ref<> built(int64_t code) {
   auto rest = static_cast<uint64_t>(code);
   const int64_t* cell = cells;
-  if ((rest & kPartMask) < kTuplePart) return built(rest, cell);
+  if ((rest & kPartMask) < kTuplePart) return Ref<>::steal(built(rest, cell));
   [[maybe_unused]] const py::NoCollection no_collection;
-  return built(rest, cell);
+  return Ref<>::steal(built(rest, cell));
 }
 
 Ref<> call_with_built(int64_t function, int64_t code) {
@@ -106,7 +112,7 @@ Ref<> call_with_built(int64_t function, int64_t code) {
       args[count] = Ref<>::share(kept);
     } else {
       const bool is_float = (rest & kPartMask) == kFloatPart;
-      args[count] = built(rest, cell);
+      args[count] = Ref<>::steal(built(rest, cell));
       if (!args[count]) return {};
       if (is_float) {
         Py_XDECREF(kept);

@@ -202,7 +202,12 @@ void enter(LoopTranslator& t, LoopState& state) {
     const auto place = static_cast<std::size_t>(k);
     if (assigned[place] && (t.recursion.is_recursion || !t.is_dead_at(t.head, place)) &&
         (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o)))
-      if (Typed number = known(t, v); number.is_single()) v = std::move(number);
+      if (Typed number = known(t, v); number.is_single()) {
+        v = std::move(number);
+        int overflow = 0;
+        v.seldom_negative = v.kind == Kind::Int && !t.wraps_indices() && PyLong_CheckExact(o) &&
+                            PyLong_AsLongLongAndOverflow(o, &overflow) >= 0;
+      }
     f.locals.push_back(std::move(v));
   }
   for (int k = 0; k < t.request.frame.depth; ++k) {

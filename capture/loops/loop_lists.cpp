@@ -108,6 +108,11 @@ int64_t drop_last(int64_t list, int64_t is_held) {
   const Py_ssize_t last = PyList_GET_SIZE(object) - 1;
   PyObject* const item = PyList_GET_ITEM(object, last);
   if (is_held && !keep_taken(item)) return 0;
+  // As list.pop() does while more than half of the list's memory is in use.
+  if (last >= reinterpret_cast<PyListObject*>(object)->allocated >> 1) {
+    Py_SET_SIZE(object, last);
+    return Py_DECREF(item), 1;
+  }
   if (PyList_SetSlice(object, last, last + 1, nullptr) == 0) return 1;
   return PyErr_Clear(), 0;
 }

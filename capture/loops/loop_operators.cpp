@@ -206,12 +206,16 @@ namespace {
 Typed int_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b) {
   const cfg::Id x = a.ids[0], y = b.ids[0];
   const bool natural = a.natural && b.natural;
+  const auto is_likely = [&](const Typed& v) { return v.natural || v.seldom_negative; };
   switch (op_kind) {
-    case kAdd: return of_int(t.exact(Op::AddExact, x, y), natural);
+    case kAdd: {
+      Typed made = of_int(t.exact(Op::AddExact, x, y), natural);
+      made.seldom_negative = is_likely(a) && is_likely(b);
+      return made;
+    }
     case kSub: {
       Typed made = of_int(t.exact(Op::SubExact, x, y));
-      const bool wraps = t.program->wraps_indices && *t.program->wraps_indices;
-      made.seldom_negative = !wraps && a.natural && t.cfg.is_const(y) && t.cfg.at(y).imm > 0;
+      made.seldom_negative = !t.wraps_indices() && is_likely(a) && t.cfg.is_const(y) && t.cfg.at(y).imm > 0;
       return made;
     }
     case kMul: return of_int(t.exact(Op::MulExact, x, y), natural);

@@ -769,7 +769,7 @@ bool LoopTranslator::goes_round() const {
   const CodeView& view = *request.view;
   if (view.calls_comprehension(head)) {
     const cfg::Shape shape = cfg::shape_of(cfg);
-    return shape.has_loop && std::any_of(shape.order.begin(), shape.order.end(), [&](uint32_t b) {
+    return shape.goes_round && std::any_of(shape.order.begin(), shape.order.end(), [&](uint32_t b) {
              const cfg::Block& end = cfg.blocks[b];
              return end.end == cfg::Block::End::Leave && !program->exits[end.exit].early;
            });

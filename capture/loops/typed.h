@@ -53,7 +53,7 @@ struct Typed {
   graph::DType dtype{};  // Scalar, View. Either: float64 or int64; it is such a scalar of NumPy, or Python's number
   int64_t origin = 0;    // of what has an identity: equal for what is one object; 0: not known yet
   int64_t twin = 0;      // Dead: the origin of what may be the same object; if it is, the fourth of `ids` is 1
-  bool seldom_negative = false;  // Int: a natural number less a constant
+  bool seldom_negative = false;  // Int: where it is an index below 0, the interpreter does the round
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   bool is_fixed = false;         // Int: a constant in this version
   uint32_t array = 0;   // View: place in LoopProgram::fetched, or number of the temporary. List: see VersionHints.

@@ -164,7 +164,7 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   if (program->has_scratch && !scratch()) return Unexpected<std::string>("no memory for vectors");
   const int width = vector_width();
   const bool widened = options.widened || program->has_long_vectors;
-  if (!widened && !options.interpreted && !program->recursion && width > 0 && cfg::shape_of(graph).has_loop)
+  if (!widened && !options.interpreted && !program->recursion && width > 0 && cfg::shape_of(graph).goes_round)
     loop->captured_ = graph;
   const int64_t start = now_ns();
   loop->name_ = name;

@@ -226,6 +226,8 @@ Shape shape_of(const Cfg& cfg) {
     s.leaves[b] = s.enters[b] + size[b];
     if (b != 0) place[s.dominator[b]] = s.leaves[b];
   }
+  for (uint32_t b : s.order)
+    for (uint32_t p : s.before[b]) s.goes_round = s.goes_round || rank[p] >= rank[b];
   // Natural loops, outer heads first: the innermost one is written last.
   std::vector<uint32_t> open;
   for (uint32_t head : s.order) {

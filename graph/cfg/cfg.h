@@ -178,8 +178,9 @@ struct Shape {
   Predecessors before;
   bool dominates(uint32_t a, uint32_t b) const { return a == b || (enters[a] < enters[b] && enters[b] < leaves[a]); }
   std::vector<uint32_t> enters, leaves;  // by block: the interval of its subtree of dominators; 0: not reached
-  bool has_loop = false;
-  std::vector<uint32_t> loop;  // by block: the head of its innermost loop, or kNone
+  bool goes_round = false;               // may control come back to a block?
+  bool has_loop = false;                 // with one head: a loop that is entered at several places has none
+  std::vector<uint32_t> loop;            // by block: the head of its innermost loop, or kNone
 };
 Shape shape_of(const Cfg& cfg);
 

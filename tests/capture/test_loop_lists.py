@@ -216,6 +216,37 @@ def test_builtins_of_lists():
     compare(empty, lambda: (100,))
 
 
+def test_memory_of_lists_that_grow_and_shrink():
+    """It is what list.append() and list.pop() leave."""
+
+    def form(n, keeps):
+        stack = [(0, 1)]
+        for i in range(n):
+            stack.append((i, -i))
+            if i % 7 > keeps and len(stack) > 2:
+                a, b = stack.pop()
+                stack.pop()
+        return stack
+
+    def given(stack, n):
+        total = 0
+        for i in range(n):
+            total += stack.pop()
+        return total
+
+    for n, keeps in ((40, 2), (400, 3), (400, 0), (3000, 4)):
+        marked = fj.jit(form)
+        for _ in range(3):
+            expected, found = form(n, keeps), marked(n, keeps)
+            assert found == expected and sys.getsizeof(found) == sys.getsizeof(expected)
+    for length, taken in ((300, 10), (300, 200), (300, 299), (300, 300), (17, 9)):
+        marked = fj.jit(given)
+        for _ in range(3):
+            plain, own = [1] * length, [1] * length
+            assert given(plain, taken) == marked(own, taken)
+            assert own == plain and sys.getsizeof(own) == sys.getsizeof(plain)
+
+
 def test_errors():
     """They are the interpreter's, with the lists as they are then."""
 

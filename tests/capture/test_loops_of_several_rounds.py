@@ -240,6 +240,30 @@ def test_a_loop_that_runs_for_long_is_compiled_once_more(monkeypatch):
     assert fj.stats()["internal_errors"] == errors
 
 
+def test_a_loop_that_is_entered_at_two_places_is_compiled_once_more(monkeypatch):
+    """`peak` has no value in the first round, so that round is not like the others."""
+
+    def local_peaks(a):
+        found = 0
+        for i in range(1, len(a) - 1):
+            if a[i - 1] < a[i] > a[i + 1]:
+                peak = i
+                found += 1
+        return found, peak
+
+    monkeypatch.setattr(fj.config, "profitability", "measure")
+    marked = fj.jit(local_peaks)
+    a = np.random.default_rng(0).normal(size=3001)
+    widened = fj.stats()["loops_widened"]
+    before = _core.set_widen_after(0)
+    try:
+        for part in (a, a[:100], a[::3]) * 10:
+            assert marked(part) == local_peaks(part)
+        assert fj.stats()["loops_widened"] > widened
+    finally:
+        _core.set_widen_after(before)
+
+
 def smoothed(out, a, rounds):
     for k in range(rounds):
         for i in range(len(a)):
