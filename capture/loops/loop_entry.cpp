@@ -128,6 +128,13 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
       v.natural = true;
       t.entry_checks.push_back(node(cfg::Op::Le, t.integer(0), next));
       t.entry_checks.push_back(node(cfg::Op::Lt, t.integer(0), step));
+    } else if (now(py::kRangeStep) < 0 &&
+               now(py::kRangeStart) + (now(py::kRangeLength) - 1) * now(py::kRangeStep) >= 0) {
+      v.natural = true;
+      const cfg::Id others = node(cfg::Op::Sub, left, t.integer(1));
+      const cfg::Id last = node(cfg::Op::Add, next, node(cfg::Op::Mul, others, step));
+      t.entry_checks.push_back(node(cfg::Op::Le, t.integer(0), last));
+      t.entry_checks.push_back(node(cfg::Op::Lt, step, t.integer(0)));
     }
     return v;
   }

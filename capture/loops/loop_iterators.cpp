@@ -142,7 +142,8 @@ Typed range_from(LoopTranslator& t, const Typed& start, const Typed& stop, const
   // A step that varies is positive, or the interpreter has the round.
   if (!t.cfg.is_const(by)) t.check(t.op(Op::Lt, Type::I64, t.integer(0), by));
   else if (t.cfg.at(by).imm == 0) throw NotCompiled{"a range with a step of 0"};
-  range.natural = start.natural && (!t.cfg.is_const(by) || t.cfg.at(by).imm > 0);
+  if (!t.cfg.is_const(by) || t.cfg.at(by).imm > 0) range.natural = start.natural;
+  else range.natural = t.cfg.is_const(range.ids[1]) && t.cfg.at(range.ids[1]).imm >= -1;
   return range;
 }
 

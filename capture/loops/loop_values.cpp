@@ -220,6 +220,7 @@ const Typed* array_of(LoopTranslator& t, const Typed& v) {
   view.ids.push_back(t.input(cfg::Op::Pointer, at));
   for (const graph::Dim& d : type.shape) {
     view.ids.push_back(dim(t, d));
+    if (!d.is_const()) t.cfg.nodes[view.ids.back()].natural = true;
     view.seen.push_back(t.session.graph().shapes().hint(d));
   }
   const std::size_t rank = type.shape.size();

@@ -101,7 +101,7 @@ struct Node {
   int64_t imm = 0;          // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
   bool is_address = false;  // Const: of what is somewhere else in another process
   uint32_t exit = kNone;    // Checks
-  bool natural = false;     // a parameter that is known never to be negative
+  bool natural = false;     // a parameter, or the length of an array: known never to be negative
   bool of_natural = false;  // FloorDiv, FloorMod by a constant: the dividend is known not to be negative
   const Function* function = nullptr;
 };

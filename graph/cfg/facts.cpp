@@ -189,6 +189,7 @@ class Facts {
     }
     if (p == NotGreatest) return false;
     switch (n.op) {
+      case Op::Symbol: return n.natural;
       case Op::And: return of(0) || of(1);
       case Op::Or:
       case Op::Xor:
