@@ -393,14 +393,30 @@ void associate(Cfg& cfg, Id id, Constants& constants) {
   cfg.nodes[id] = n;
 }
 
+/// Does a load give what was stored, with no bits cut off?
+bool is_whole(Mem mem) { return mem == Mem::I64 || mem == Mem::F64 || mem == Mem::F32; }
+
+/// A load from where a store writes to.
+Node load_of(const Node& store) {
+  Node n;
+  n.op = Op::Load;
+  n.type = type_of(store.mem);
+  n.mem = store.mem;
+  n.scale = store.scale;
+  n.args[0] = store.args[0];
+  n.args[1] = store.args[1];
+  n.imm = store.imm;
+  return n;
+}
+
 /// One node for one value; what does not change in a loop stands in front of it.
 void number_values(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   Names names(cfg.nodes.size());
   std::vector<uint32_t> block_of(cfg.nodes.size(), 0);
   std::unordered_map<Key, std::vector<Id>, KeyHash> known;
-  // A load gives what the same load gave before, as long as no store may lie between: along blocks with one predecessor
-  // each, in one stretch from store to store.
+  // A load gives what the same load gave before, or what was stored there, as long as no other store may lie between:
+  // along blocks with one predecessor each, in one stretch from store to store.
   std::unordered_map<Key, std::vector<std::pair<Id, uint32_t>>, KeyHash> loaded;  // with the stretch
   std::vector<uint32_t> last_stretch(cfg.blocks.size(), 0);
   uint32_t stretches = 0;
@@ -429,6 +445,8 @@ void number_values(Cfg& cfg) {
       const Effect effect = info(n.op).effect;
       if (n.op == Op::Check && cfg.is_const(n.args[0]) && cfg.at(n.args[0]).imm != 0) continue;
       if (effect == Effect::Writes) stretch = ++stretches;
+      if (n.op == Op::Store && n.lanes == 1 && is_whole(n.mem))
+        loaded[key_of(load_of(n))].emplace_back(n.args[2], stretch);
       if (n.op == Op::Load) {
         auto& before = loaded[key_of(n)];
         const auto found = std::find_if(before.begin(), before.end(), [&](const auto& load) {

@@ -120,10 +120,11 @@ class Unrolled : Rounds {
         continue;
       }
       if (n.op == Op::AddExact || n.op == Op::SubExact || n.op == Op::MulExact) {
-        if (s.where != kNone || (stores && n.op == Op::MulExact)) return false;
+        // An exit between rounds needs what they have stored, and checks that came before it.
+        const bool may_leave = !stores && late_.empty();
+        if (s.where != kNone || (!may_leave && n.op == Op::MulExact)) return false;
         order_.push_back(s);
-        // An exit between rounds needs what they have stored.
-        if (stores) test_sum(s.id);
+        if (!may_leave) test_sum(s.id);
         continue;
       }
       if (s.where == kNone) {
@@ -356,6 +357,11 @@ class Unrolled : Rounds {
           case Op::AddExact:
           case Op::SubExact:
           case Op::MulExact: {
+            // Its exit is for states in which all checks before it hold.
+            for (std::vector<Id>& one : finite) {
+              for (const Id v : one) check(Op::CheckFinite, v, kNone, fails);
+              one.clear();
+            }
             const uint32_t exit = exit_of(n.exit);
             cfg_.nodes[scalar(step.id)].exit = exit;
             break;

@@ -264,6 +264,35 @@ def test_a_loop_that_is_entered_at_two_places_is_compiled_once_more(monkeypatch)
         _core.set_widen_after(before)
 
 
+def test_a_warning_comes_before_an_int_that_is_too_large():
+    """Both leave the loop; rounds that are done at once find the int first."""
+
+    def product(a, n):
+        s, m = 1.5, 2
+        for i in range(n):
+            s = s * a[i]
+            m = m * m
+        return s, m
+
+    def halves(a, n):
+        s, m = 1.5, 2
+        for i in range(n):
+            if a[i] > 1e199:
+                s = s * a[i]
+            m = m * m + 1
+        return s, m
+
+    for function in (product, halves):
+        for place in range(10):
+            a = np.ones(12)
+            a[place] = a[place + 1] = 1e200
+            marked = fj.jit(function)
+            marked(np.ones(12), 4)
+            assert function is halves or any("= waits" in text for text in texts(marked))
+            for n in (10, 11, 10):
+                check_same(run(function, (a, n)), run(marked, (a, n)), f"{function.__name__} {place}")
+
+
 def smoothed(out, a, rounds):
     for k in range(rounds):
         for i in range(len(a)):

@@ -402,6 +402,7 @@ TEST(EmitCfg, LoadsAreMadeAgainBehindStoresOnly) {
   cfg::optimize(passes);
   EXPECT_EQ(passes.exits[0].values[0], passes.exits[0].values[1]) << cfg::print(passes);
   EXPECT_NE(passes.exits[1].values[0], passes.exits[1].values[1]) << cfg::print(passes);
+  EXPECT_TRUE(passes.is_const(passes.exits[1].values[0])) << cfg::print(passes);  // what was stored
   for (int64_t way_taken = 0; way_taken <= 1; ++way_taken) {
     int64_t cell = 42;
     char* pointers[] = {reinterpret_cast<char*>(&cell)};
@@ -409,6 +410,42 @@ TEST(EmitCfg, LoadsAreMadeAgainBehindStoresOnly) {
     EXPECT_EQ(got[0], way_taken ? 42 : 5);
     EXPECT_EQ(got[1], 42);
   }
+}
+
+TEST(EmitCfg, WhatIsStoredIsReadAsItFits) {
+  for (const cfg::Mem mem : {cfg::Mem::U8, cfg::Mem::I8, cfg::Mem::I16, cfg::Mem::U32, cfg::Mem::I64})
+    for (const int64_t distance : {0, 1, 8}) {
+      Cfg g;
+      g.blocks.resize(1);
+      g.exits.resize(1);
+      Node pointer;
+      pointer.op = Op::Pointer;
+      pointer.type = Type::I64;
+      const Id base = add(g, 0, pointer), value = node(g, 0, Op::Symbol, Type::I64);
+      Node store, load;
+      store.op = Op::Store;
+      store.mem = mem;
+      store.args[0] = base;
+      store.args[2] = value;
+      add(g, 0, store);
+      load.op = Op::Load;
+      load.type = Type::I64;
+      load.mem = mem;
+      load.args[0] = base;
+      load.imm = distance;
+      g.exits[0].values = {add(g, 0, load)};
+      g.blocks[0].end = cfg::Block::End::Leave;
+      g.blocks[0].exit = 0;
+      ASSERT_EQ(cfg::verify(g), "");
+      Cfg passes = g;
+      cfg::optimize(passes);
+      EXPECT_EQ(passes.exits[0].values[0] == value, mem == cfg::Mem::I64 && distance == 0) << cfg::print(passes);
+      for (const int64_t number : {int64_t{300}, int64_t{-1}, int64_t{-40000}, int64_t{1} << 40}) {
+        int64_t before[3] = {11, 22, 33}, after[3] = {11, 22, 33};
+        char *plain[] = {reinterpret_cast<char*>(before)}, *compiled[] = {reinterpret_cast<char*>(after)};
+        EXPECT_EQ(Kernel(passes, Isa::Avx2).run({number}, compiled).values, interpreted(g, {number}, plain).values);
+      }
+    }
 }
 
 TEST(EmitCfg, ALoopIsLeftWhereTheInterpreterWaits) {
