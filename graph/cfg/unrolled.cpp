@@ -4,7 +4,8 @@
 // the last. What a round stores and a later one reads is handed on; other loads and stores are compared in front of the
 // loop. So no check needs an exit: where one fails, nothing of these rounds is stored, and the loop as it was does
 // them, and leaves where it did. Numbers that are not finite stay so in sums and products: one test behind the last
-// round is enough for those. The interpreter is asked once whether it waits.
+// round is enough for those. In a loop that stores nothing an integer beyond 64 bits is left at once, with the state of
+// its round; the tests of what came before it stand in front of it. The interpreter is asked once whether it waits.
 #include <set>
 #include <string>
 #include <tuple>
