@@ -13,6 +13,7 @@
 // functions, `pow` with a few exponents is done in lanes (a lane that products do not decide is called for), and those
 // of NumPy's that give each of several numbers what they give it alone: one call for all lanes (`Function::in_lanes`).
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
 #include <set>
@@ -397,10 +398,36 @@ class Vectors : Rounds {
           if (is_apart(a.imm - b.imm, store.stride, behind)) continue;
           return false;
         }
-        meetings_.push_back({s, o, behind});
+        if (!passed_ && may_pass(store, other)) passed_ = {s, o, behind};
+        else meetings_.push_back({s, o, behind});
       }
     }
     return meetings_.size() <= kMostTests;
+  }
+
+  /// Is the other access a number that each round reads before the store, which may come to it? The rounds up to there
+  /// are done at once then, and those behind it read the number again.
+  bool may_pass(const Access& store, const Access& other) const {
+    const int64_t size = size_of(store.node.mem);
+    return counts_lanes() && !other.stores && other.stride == 0 && store.stride == size &&
+           size_of(other.node.mem) == size && other.place < store.place && other.node.args[0] == store.node.args[0];
+  }
+
+  /// Do vectors take a number of lanes?
+  bool counts_lanes() const { return bytes_ == kWideBytes && in_order_.empty(); }
+
+  /// How many bytes the store is in front of the number that it may come to.
+  Id distance(const std::vector<Id>& state) {
+    enter(state);
+    const Id to = address(accesses_[passed_->other]);
+    return make(Op::Sub, to, address(accesses_[passed_->store]));
+  }
+
+  /// Does one of so many stores, but not the last one, come to it?
+  Id passes(const std::vector<Id>& state, Id rounds) {
+    const Id size = constant(size_of(accesses_[passed_->store].node.mem));
+    const Id others = make(Op::Add, rounds, constant(-1));
+    return make(Op::Below, distance(state), make(Op::Mul, others, size));
   }
 
   /// Does what is stored `distance` bytes above what the other access reads in the same round not change what other
@@ -596,7 +623,7 @@ class Vectors : Rounds {
 
   void build() {
     const uint32_t level = cfg_.blocks[head_].level, outside = cfg_.blocks[front_].level;
-    const bool takes_count = bytes_ == kWideBytes && in_order_.empty();
+    const bool takes_count = counts_lanes();
     const bool halves = takes_count && reads_what_it_writes();
     const uint32_t first = block(outside);
     cfg_.blocks[front_].to[0].block = first;
@@ -628,6 +655,10 @@ class Vectors : Rounds {
         require(make(Op::Or, make(Op::Le, a_end, b), make(Op::Le, b_end, a)), true, one_by_one);
       }
     }
+    if (passed_) {
+      const Id off = make(Op::And, distance(state), constant(size_of(accesses_[passed_->store].node.mem) - 1));
+      require(make(Op::Eq, off, constant(0)), true, one_by_one);
+    }
     const uint32_t wide = block(level), rest = takes_count || ends_ ? block(outside) : head_;
     const auto with = [](std::vector<Id> a, const std::vector<Id>& b) {
       a.insert(a.end(), b.begin(), b.end());
@@ -648,10 +679,24 @@ class Vectors : Rounds {
       return {std::exchange(at_, held), {}};
     };
     const Edge fails = aside(head_, state, sums);
+    const uint32_t some_lanes = passed_ ? block(level) : kNone;
+    if (passed_) require(passes(state, constant(all)), false, {some_lanes, with(state, sums)});
     std::vector<Id> next = rounds(state, kNone, &sums, fails);
-    const Id again = at_least(all, left(next));
-    const Edge done = aside(rest, next, sums);
-    branch(again, {wide, with(next, sums)}, done);
+    const auto go_on = [&](const std::vector<Id>& added) {
+      const Id again = at_least(all, left(next));
+      const Edge done = aside(rest, next, added);
+      branch(again, {wide, with(next, added)}, done);
+    };
+    go_on(sums);
+    if (passed_) {
+      state = begin(some_lanes);
+      for (Id& sum : sums) sum = cfg_.add_param(some_lanes, Type::I64, static_cast<uint8_t>(lanes_));
+      const Edge fails_there = aside(head_, state, sums);
+      const int64_t size = size_of(accesses_[passed_->store].node.mem);
+      const Id before = make(Op::Shr, distance(state), constant(std::countr_zero(static_cast<uint64_t>(size))));
+      next = rounds(state, make(Op::Add, before, constant(1)), nullptr, fails_there);
+      go_on(sums);
+    }
     if (rest == head_) return;
     // As many as are left.
     state = begin(rest);
@@ -659,6 +704,7 @@ class Vectors : Rounds {
       const uint32_t some = block(outside), fewer = block(outside);
       branch(at_least(half, left(state)), {some, state}, {fewer, state});
       const std::vector<Id> before = begin(some);
+      if (passed_) require(passes(before, constant(half)), false, {head_, before});
       lanes_ = static_cast<int>(half);
       jump({fewer, rounds(before, kNone, nullptr, {head_, before})});
       state = begin(fewer);
@@ -671,6 +717,7 @@ class Vectors : Rounds {
       const Id more_rounds = left(state);
       const Id count = ends_ ? make(Op::Add, more_rounds, constant(1)) : more_rounds;
       if (!ends_) require(make(Op::Ne, count, constant(0)), true, {head_, state});
+      if (passed_) require(passes(state, count), false, {head_, state});
       next = rounds(state, count, nullptr, {head_, state});
       jump({ends_ ? over : head_, next});
     }
@@ -717,7 +764,8 @@ class Vectors : Rounds {
   std::set<Id> in_order_;  // sums of floats
   std::vector<Param> params_;
   std::vector<Meeting> meetings_;
-  std::map<Id, Id> vectors_;  // of the state that is being built
+  std::optional<Meeting> passed_;  // the store may come to what the other access reads
+  std::map<Id, Id> vectors_;       // of the state that is being built
 };
 
 }  // namespace

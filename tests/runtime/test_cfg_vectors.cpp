@@ -393,6 +393,44 @@ TEST(CfgVectors, WhatIsReadAtOnePlace) {
   compare(loop.end(), kFinite, places);
 }
 
+/// `into[i] = min(into[i], into[at] + from[i])`, as the shortest paths of Floyd and Warshall have it.
+Cfg shortest(int64_t at, bool checked, bool counted, bool reads_itself) {
+  OneLoop loop(2);
+  const Id count = counted ? loop.carried(3) : kNone;
+  const Id one = loop.load(1, cfg::Mem::F64, loop.constant(at)), a = loop.load(0, cfg::Mem::F64, loop.i());
+  const Id sum = loop.make(Op::Add, Type::F64, one, a);
+  if (checked) loop.check_finite(sum);
+  const Id old = loop.load(reads_itself ? 1 : 0, cfg::Mem::F64, loop.i());
+  const Id less = loop.make(Op::Lt, Type::I64, sum, old);
+  loop.store(1, cfg::Mem::F64, loop.i(), loop.make(Op::Select, Type::F64, less, sum, old));
+  if (!counted) return loop.end();
+  const Id more = loop.make(Op::Select, Type::I64, less, loop.constant(1), loop.constant(0));
+  return loop.end({loop.make(Op::Add, Type::I64, count, more)});
+}
+
+TEST(CfgVectors, AStoreThatComesToWhatIsReadAtOnePlace) {
+  for (const bool checked : {false, true})
+    for (const bool counted : {false, true})
+      for (const bool reads_itself : {false, true})
+        for (const int64_t at : {-1, 0, 1, 5, 6, 7, 8, 9, 14, 15, 16, 17, 23, 24, 25, 26, 27})
+          compare(shortest(at, checked, counted, reads_itself), checked ? kAll : kFinite,
+                  {{480, 160}, {0, 240}, {160, 160}});
+}
+
+TEST(CfgVectors, AStoreOfIntegersThatComesToWhatIsReadAtOnePlace) {
+  for (const int64_t at : {0, 3, 7, 8, 20})
+    for (const cfg::Mem mem : {cfg::Mem::I64, cfg::Mem::I32}) {
+      OneLoop loop(2);
+      const Id one = loop.load(1, mem, loop.constant(at)), a = loop.load(0, mem, loop.i());
+      loop.store(1, mem, loop.i(),
+                 loop.make(Op::Xor, Type::I64, one, loop.make(Op::Add, Type::I64, a, loop.constant(1))));
+      const Cfg made = loop.end();
+      if (mem == cfg::Mem::I64)
+        compare(made, std::vector<int64_t>{5, -3, 11, 0, 1 << 20, -7}, {{480, 160}, {160, 160}});
+      else compare(made, std::vector<int32_t>{5, -3, 11, 0, 1 << 20, -7}, {{480, 160}, {160, 160}});
+    }
+}
+
 TEST(CfgVectors, TwoStoresThatMeet) {
   OneLoop loop(3);
   const Id a = loop.load(0, cfg::Mem::F64, loop.i());
