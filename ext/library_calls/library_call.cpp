@@ -10,6 +10,7 @@
 #include "ext/arrays/errstate.h"
 #include "ext/library_calls/draws.h"
 #include "ext/library_calls/library_call.h"
+#include "ext/library_calls/listed_functions.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"
 #include "graph/pass.h"
@@ -205,8 +206,9 @@ void clear_error() {
   static PyObject* const linalg = PyObject_GetAttrString(arrays::numpy_module(), "linalg");
   static PyObject* const singular =
       linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
+  PyObject* const own = type && is_fortran_error(type) ? type : singular;
   PyErr_Restore(type, value, traceback);
-  capture::clear_error_of_call(singular);
+  capture::clear_error_of_call(own);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/python_names.h"
@@ -151,6 +152,15 @@ bool writes_to_argument(const LibraryCall& call) {
     const char* words = required ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (!words || !std::string_view(words).starts_with("overwrite_")) return false;
     return !piece.object || !PyLong_Check(piece.object.get()) || PyObject_IsTrue(piece.object.get()) != 0;
+  });
+}
+
+bool is_fortran_error(PyObject* type) {
+  constexpr std::pair<const char*, const char*> kErrors[] = {{"scipy.linalg._flapack", "__flapack_error"},
+                                                             {"scipy.linalg._fblas", "__fblas_error"}};
+  return std::any_of(std::begin(kErrors), std::end(kErrors), [type](const auto& error) {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), error.first);
+    return module && PyModule_Check(module) && PyDict_GetItemString(PyModule_GetDict(module), error.second) == type;
   });
 }
 

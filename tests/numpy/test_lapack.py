@@ -82,6 +82,27 @@ def test_what_lapack_refuses():
         assert_same(function_of("dgtsv", call), lambda: arguments("d"), calls=2)
 
 
+def test_errors_of_the_library_come_once():
+    """Its exceptions are classes of its own; a run that meets one leaves nothing behind for a later call to raise."""
+
+    def product(a, b):
+        return blas.dgemm(1.0, a, b) + 1
+
+    a, b, odd = np.eye(3), np.ones((3, 2)), np.ones((4, 2))
+    for order in ((a, odd, odd), (a, b, b), (a, odd, b)):
+        marked = framejit.jit(product)
+        for _ in range(4):
+            for right in order[1:]:
+                seen = []
+                for function in (product, marked):
+                    try:
+                        seen.append(function(order[0], right).tobytes())
+                    except Exception as error:
+                        seen.append((type(error), str(error)))
+                assert seen[0] == seen[1]
+                assert [str(number) for number in range(50)]  # no exception waits for its next instruction
+
+
 def test_the_number_of_a_failure():
     """`info` says at which pivot it failed; the program may ask for it."""
 
