@@ -214,8 +214,8 @@ class CodeView {
   bool calls_comprehension(uint32_t i) const { return begins_nest(i) && instrs_[i].op == Opcode::Call; }
   /// Either of these.
   bool begins_nest(uint32_t i) const { return i < loop_ends_.size() && loop_ends_[i] != kNoLoop; }
-  /// A loop that takes the items of a generator expression in place of a call (3.14): any() and all() only look for an
-  /// item that is true, or for one that is not, and then pop the iterator; list() and tuple() append to a list.
+  /// From 3.14 on the compiler writes any(), all() and tuple() of a generator expression as a loop, and from 3.15 on
+  /// list(). The loop of any() and all() ends at the first item that is true, or false; the others append to a list.
   struct ShortLoop {
     enum Kind : uint8_t { None, Any, All, List } kind = None;
     uint32_t last = 0, found = 0;  // its last instruction, and where it goes on once an item is found

@@ -14,7 +14,7 @@ struct PatchedJump {
   uint32_t unit, end;  // of its first prefix, and behind it
 };
 
-/// What a region needs to know of its code. It owns one Python object, a weak reference.
+/// The sites of a code object, for its regions. It owns one Python object, a weak reference.
 struct SiteTable {
   enum : int32_t { kNoQuestion = -1, kWritesPushed = -2 };
   struct Site {

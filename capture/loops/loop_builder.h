@@ -108,6 +108,16 @@ class LoopBuilder {
 
   // Nodes of the first block.
   cfg::Id at_entry(cfg::Node node);
+  /// The same of an operator on integers.
+  cfg::Id int_at_entry(cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
+    cfg::Node n;
+    n.op = op;
+    n.type = cfg::Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    n.args[2] = c;
+    return at_entry(n);
+  }
   cfg::Id input(cfg::Op op, int64_t which);
   cfg::Id integer(int64_t value);
   cfg::Id address(const void* of);

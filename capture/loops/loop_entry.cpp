@@ -13,17 +13,7 @@ using Kind = Typed::Kind;
 
 namespace {
 
-cfg::Id int_at_entry(LoopTranslator& t, cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
-  cfg::Node n;
-  n.op = op;
-  n.type = cfg::Type::I64;
-  n.args[0] = a;
-  n.args[1] = b;
-  n.args[2] = c;
-  return t.at_entry(n);
-}
-
-/// What a loop goes over: a list, array or str; nothing for others.
+/// The list, array or str that a loop iterates over; nothing for other objects.
 std::optional<Typed> sequence_at_entry(LoopTranslator& t, PyObject* sequence, SourceRef source) {
   Typed object;
   object.kind = Kind::Object;
@@ -42,38 +32,38 @@ Typed iterator_from(LoopTranslator& t, Typed over, cfg::Id index) {
   v.natural = true;
   v.ids = {index};
   if (over.kind != Kind::List) {
-    v.ids.push_back(int_at_entry(t, cfg::Op::Sub, over.ids[1], index));
-    t.entry_checks.push_back(int_at_entry(t, cfg::Op::Le, t.integer(0), v.ids[1]));
+    v.ids.push_back(t.int_at_entry(cfg::Op::Sub, over.ids[1], index));
+    t.entry_checks.push_back(t.int_at_entry(cfg::Op::Le, t.integer(0), v.ids[1]));
   }
   v.items = {std::move(over)};
   return v;
 }
 
-/// What the tags of a stack slot are at the entry: a check of the loop.
+/// Adds a check at the entry: the tags of a stack slot have to be these.
 void check_tags(LoopTranslator& t, cfg::Id word, int mask, int expected) {
-  const cfg::Id tags = int_at_entry(t, cfg::Op::And, word, t.integer(mask));
-  t.entry_checks.push_back(int_at_entry(t, cfg::Op::Eq, tags, t.integer(expected)));
+  const cfg::Id tags = t.int_at_entry(cfg::Op::And, word, t.integer(mask));
+  t.entry_checks.push_back(t.int_at_entry(cfg::Op::Eq, tags, t.integer(expected)));
 }
 
 cfg::Id word_at_entry(LoopTranslator& t, int slot) {
   return t.input(cfg::Op::Object, t.fetched(slot_source(SourceKind::Word, slot, "")));
 }
 
-/// A loop over a list or str where the interpreter makes no iterator (py::kIteratorSlots): the slot above it has a
-/// tagged index. At an exit the loop leaves an iterator in place of both.
+/// A loop over a list or str for which the interpreter has no iterator object (py::kIteratorSlots): the stack has the
+/// sequence and, above it, a tagged index. If the loop is left early, it replaces both by an iterator.
 std::optional<Typed> indexed_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source, int slot_of_index) {
   std::optional<Typed> over = sequence_at_entry(t, o, source);
   if (!over) return std::nullopt;
   const cfg::Id word = word_at_entry(t, slot_of_index);
   check_tags(t, word, py::Slots::kIntegerTag, py::Slots::kIntegerTag);
-  return iterator_from(t, std::move(*over), int_at_entry(t, cfg::Op::Shr, word, t.integer(py::Slots::kIntegerShift)));
+  return iterator_from(t, std::move(*over), t.int_at_entry(cfg::Op::Shr, word, t.integer(py::Slots::kIntegerShift)));
 }
 
 /// An iterator that is there at the entry, of a kind whose position the loop keeps in registers; nothing for others.
 /// `is_own`: nothing else may hold it, and it ends in the loop.
 std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const SourceRef& source, bool is_own) {
   const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone) {
-    return int_at_entry(t, op, a, b, c);
+    return t.int_at_entry(op, a, b, c);
   };
   cfg::Id at = cfg::kNone;  // its address
   const auto loaded = [&](int offset, cfg::Mem mem) {
@@ -234,7 +224,7 @@ void enter(LoopTranslator& t, LoopState& state) {
     if ((of_comprehension || view.instrs()[t.head].op == Opcode::ForIter) && k == t.request.frame.depth - slots) {
       const py::Slots& stack = t.request.frame.stack;
       const bool is_indexed = !of_comprehension && stack.is_integer(k + 1);
-      // What the slot borrows is somebody else's.
+      // A borrowed reference: a variable holds the iterator as well.
       if (of_comprehension && stack.is_borrowed(k)) {
         f.stack.push_back(object(o, source, slot));
         continue;

@@ -192,7 +192,7 @@ std::optional<Typed> items_for(LoopTranslator& t, PyObject* callable, const Type
 /// Enters the code of a generator expression that is the argument of `callable`.
 void consume(LoopTranslator& t, PyObject* callable, const Typed& generator);
 void yield_value(LoopTranslator& t);
-/// FOR_ITER of a loop that takes the items of a generator in place of a call.
+/// FOR_ITER of a loop that the compiler wrote in place of a call of any(), all(), list() or tuple().
 void short_loop(LoopTranslator& t, const Instr& i);
 /// The consumer's result, at the end of the values.
 Typed consumed(LoopTranslator& t, Consumer consumer);

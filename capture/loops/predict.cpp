@@ -149,15 +149,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
           if (!joint.items.back().is_iterator()) break;
         }
         if (!joint.items.back().is_iterator()) break;
-        count_items(joint, [this](cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c) {
-          cfg::Node n;
-          n.op = op;
-          n.type = cfg::Type::I64;
-          n.args[0] = a;
-          n.args[1] = b;
-          n.args[2] = c;
-          return at_entry(n);
-        });
+        count_items(joint, [this](cfg::Op op, cfg::Id a, cfg::Id b, cfg::Id c) { return int_at_entry(op, a, b, c); });
         return joint;
       }
       if (v->as_iterator().over != Over::Range) break;

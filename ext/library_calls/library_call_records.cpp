@@ -122,7 +122,7 @@ std::unique_ptr<LibraryCall> read_call(PyObject* record) {
     call->keywords.emplace_back(Ref<>::steal(name), Piece{});
     if (!read_piece(piece, call->keywords.back().second)) return nullptr;
   }
-  if (writes_to_argument(*call)) return nullptr;
+  if (is_left_alone(*call)) return nullptr;
   prepare(*call);
   PyObject* sequence = field(record, "sequence");
   if (sequence == Py_None) return call->count == 1 ? std::move(call) : nullptr;

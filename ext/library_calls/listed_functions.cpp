@@ -143,13 +143,14 @@ bool is_library_function(PyObject* callable) {
   return false;
 }
 
-bool writes_to_argument(const LibraryCall& call) {
+bool is_left_alone(const LibraryCall& call) {
   const std::size_t* required = required_arguments(call.callable.get());
   if (required && call.args.size() > *required) return true;  // flags among them, perhaps
   return std::any_of(call.keywords.begin(), call.keywords.end(), [&](const auto& keyword) {
     const auto& [name, piece] = keyword;
     if (PyUnicode_CompareWithASCIIString(name.get(), "out") == 0) return piece.object.get() != Py_None;
     const char* words = required ? PyUnicode_AsUTF8(name.get()) : nullptr;
+    if (words && std::string_view(words).ends_with("work")) return true;
     if (!words || !std::string_view(words).starts_with("overwrite_")) return false;
     return !piece.object || !PyLong_Check(piece.object.get()) || PyObject_IsTrue(piece.object.get()) != 0;
   });

@@ -12,8 +12,10 @@ struct LibraryCall;
 
 /// Is it a listed function: np.sort, np.linalg.inv, scipy.linalg.lapack.dgesv?
 bool is_library_function(PyObject* callable);
-/// Would the call write to an argument? Functions of BLAS and LAPACK do if a flag allows it.
-bool writes_to_argument(const LibraryCall& call);
+/// Is the call left to the interpreter because it may write to an argument? Functions of BLAS and LAPACK do if a flag
+/// allows it. Those that are given the length of a work space are left as well: LAPACK prints that it does not fit the
+/// arrays with which the results are found out.
+bool is_left_alone(const LibraryCall& call);
 /// The exceptions that the listed functions of BLAS and LAPACK raise of themselves, for arguments that do not fit.
 bool is_fortran_error(PyObject* type);
 /// And a method of ndarray: x.argsort?

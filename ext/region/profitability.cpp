@@ -156,7 +156,7 @@ bool works_on_elements(const capture::Region& region) {
   return !arrays;
 }
 
-/// What the calls of NumPy's functions cost that the plan makes as well.
+/// The time of the library calls in the plan. The bytecode makes the same calls.
 static double time_of_calls(const capture::Region& region) {
   const graph::Graph& graph = *region.graph;
   double time = 0;
@@ -169,7 +169,7 @@ static double time_of_calls(const capture::Region& region) {
   return time;
 }
 
-/// What the bytecode takes, over what entering the region costs and `more`; infinite where nobody can tell.
+/// The time of the bytecode, divided by the cost of entering the region plus `more`; infinite if it is not known.
 static double gain_of_entering(const capture::Region& region, double more = 0) {
   const graph::Graph& graph = *region.graph;
   double bytecode = region.instructions * kLeastInstruction;

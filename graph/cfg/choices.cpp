@@ -232,10 +232,10 @@ bool choose_by_comparisons(Cfg& cfg) {
       if (choice.op != Op::Select || choice.type != Type::I64 || choice.lanes > 1) continue;
       const std::optional<int64_t> yes = number(cfg, choice.args[1]), no = number(cfg, choice.args[2]);
       Node made = cfg.at(choice.args[0]);
-      if (!yes || !no || *yes + *no != 1 || *yes * *no != 0 || cfg.is_param[choice.args[0]] ||
-          !is_comparison(made.op) || made.lanes > 1)
+      const bool is_same = yes == 1 && no == 0, is_opposite = yes == 0 && no == 1;
+      if (!(is_same || is_opposite) || cfg.is_param[choice.args[0]] || !is_comparison(made.op) || made.lanes > 1)
         continue;
-      if (*no == 1) {
+      if (is_opposite) {
         const bool is_integer = cfg.at(made.args[0]).type == Type::I64;
         if (made.op == Op::Eq || made.op == Op::Ne) made.op = made.op == Op::Eq ? Op::Ne : Op::Eq;
         else if (is_integer && made.op == Op::Lt) made.op = Op::Le, std::swap(made.args[0], made.args[1]);

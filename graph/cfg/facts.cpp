@@ -38,7 +38,8 @@ class Facts {
            });
   }
 
-  /// Does a check of an index that a block is given repeat what was checked of it on every way to the block?
+  /// Does a check of an index that a block is given repeat what was checked of it on every way to the block? A length
+  /// that the block itself reads is not known in front of it, so that no check on the way there can be of that one.
   bool is_checked(Id condition, uint32_t b) const {
     const Node& c = cfg_.at(condition);
     const std::vector<Id>& params = cfg_.blocks[b].params;

@@ -405,8 +405,8 @@ class Vectors : Rounds {
     return meetings_.size() <= kMostTests;
   }
 
-  /// Is the other access a number that each round reads before the store, which may come to it? The rounds up to there
-  /// are done at once then, and those behind it read the number again.
+  /// Does each round read one number, at a fixed address, before it stores, and may a store of the loop reach that
+  /// address? Then one vector ends with the round that stores there, and the next one reads the number again.
   bool may_pass(const Access& store, const Access& other) const {
     const int64_t size = size_of(store.node.mem);
     return counts_lanes() && !other.stores && other.stride == 0 && store.stride == size &&

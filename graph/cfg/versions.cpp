@@ -187,7 +187,8 @@ class Version {
     if (const std::optional<Bound> rounds = rounds_before(b))
       far = bounds_.sum(start, bounds_.product(rounds, number(grows ? s.most : -s.least)), !grows);
     if (!far) {
-      // What leads back to the head bounds it, if it holds of the first value too. No step from there wraps.
+      // The conditions on the ways back to the head bound it, if the first value meets them too. A step from a number
+      // within such bounds cannot overflow.
       std::optional<Bound> common;
       for (const Back& back : backs_) {
         const Id given = cfg_.blocks[back.block].to[back.edge].args[which];

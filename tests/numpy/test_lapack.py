@@ -71,6 +71,17 @@ def test_flags_that_let_it_write(call):
     assert_same(function_of("dgesv", call), lambda: arguments("d"), calls=2)
 
 
+@pytest.mark.parametrize("call", ["dgesdd(m, lwork=5000)", "dsyevd(s, liwork=300)", "dgetri(m, p, lwork=20)"])
+def test_lengths_of_work_spaces(call, capfd):
+    """Arrays of another length stand in when results are found out; LAPACK prints that a length does not fit these."""
+    name, _, rest = call.partition("(")
+    function = function_of(name, "(" + rest)
+    explained = framejit.explain(function)(*arguments("d"))
+    assert "the length of its work space" in str(explained)
+    assert_same(function, lambda: arguments("d"), calls=2)
+    assert capfd.readouterr().out.count("On entry to") == 0
+
+
 @pytest.mark.parametrize("flag", ["0", "False"])
 def test_flags_that_do_not(flag):
     framejit.jit(function_of("dgesv", f"(m, b, overwrite_a={flag})"), fullgraph=True)(*arguments("d"))

@@ -412,6 +412,57 @@ TEST(EmitCfg, LoadsAreMadeAgainBehindStoresOnly) {
   }
 }
 
+TEST(EmitCfg, AnIndexIsCheckedAgainOnceTheLengthMayBeAnother) {
+  // Each round reads the length, checks i and i + 1, and makes the length one less.
+  Cfg g;
+  g.blocks.resize(3);
+  g.exits.resize(3);
+  Node pointer;
+  pointer.op = Op::Pointer;
+  pointer.type = Type::I64;
+  const Id base = add(g, 0, pointer), zero = constant(g, 0, 0);
+  g.blocks[0].end = cfg::Block::End::Jump;
+  g.blocks[0].to[0] = {1, {zero}};
+  const Id i = g.add_param(1, Type::I64);
+  Node load;
+  load.op = Op::Load;
+  load.type = Type::I64;
+  load.args[0] = base;
+  const Id length = add(g, 1, load);
+  const auto check = [&](Id index, uint32_t exit) {
+    Node n;
+    n.op = Op::Check;
+    n.args[0] = node(g, 1, Op::Below, Type::I64, index, length);
+    n.exit = exit;
+    add(g, 1, n);
+  };
+  check(i, 0);
+  const Id next = node(g, 1, Op::Add, Type::I64, i, constant(g, 1, 1));
+  check(next, 1);
+  Node store;
+  store.op = Op::Store;
+  store.args[0] = base;
+  store.args[2] = node(g, 1, Op::Sub, Type::I64, length, constant(g, 1, 1));
+  add(g, 1, store);
+  g.blocks[1].end = cfg::Block::End::Branch;
+  g.blocks[1].condition = node(g, 1, Op::Lt, Type::I64, next, constant(g, 1, 40));
+  g.blocks[1].to[0] = {1, {next}};
+  g.blocks[1].to[1] = {2, {}};
+  g.blocks[2].end = cfg::Block::End::Leave;
+  g.blocks[2].exit = 2;
+  for (cfg::Exit& exit : g.exits) exit.values = {i};
+  ASSERT_EQ(cfg::verify(g), "");
+  Cfg passes = g;
+  cfg::optimize(passes);
+  for (const int64_t first : {10, 11, 1000}) {
+    int64_t before = first, after = first;
+    char *plain[] = {reinterpret_cast<char*>(&before)}, *compiled[] = {reinterpret_cast<char*>(&after)};
+    const Result expected = interpreted(g, {}, plain), got = Kernel(passes, Isa::Avx2).run({}, compiled);
+    EXPECT_EQ(got.exit, expected.exit) << cfg::print(passes);
+    EXPECT_EQ(got.values, expected.values);
+  }
+}
+
 TEST(EmitCfg, WhatIsStoredIsReadAsItFits) {
   for (const cfg::Mem mem : {cfg::Mem::U8, cfg::Mem::I8, cfg::Mem::I16, cfg::Mem::U32, cfg::Mem::I64})
     for (const int64_t distance : {0, 1, 8}) {

@@ -101,9 +101,10 @@ Captured<Piece> argument(Arguments& into, Value* value) {
 /// third one is to check. Lengths that differ by a few, such as those of diagonals beside one another, stay so.
 class SampleInputs {
  public:
-  /// Of all lengths of the operands: a longer one has a longer stand-in. `bound`: long symbols that differ by a few now
-  /// are taken to do so always, which becomes a guard. Short ones are not, as their stand-ins are longer: a product
-  /// over many axes would take for ever.
+  /// Gives each length of the operands a stand-in; a longer one has a longer stand-in. With `bound`, symbolic lengths
+  /// whose values differ by a few now are assumed to differ by that always, which becomes a guard. This is done for
+  /// long ones only: stand-ins of short lengths are longer than these, and a product over many axes would take too
+  /// long.
   SampleInputs(Session& session, const std::vector<ValueId>& operands, bool bound) : session_(session), bound_(bound) {
     graph::ShapeEnv& shapes = session.graph().shapes();
     Dims all;
@@ -659,9 +660,10 @@ Captured<Value*> library_call(Session& session, PyObject* callable, std::span<Va
     FRAMEJIT_TRY(piece, argument(arguments, value));
     call->keywords.emplace_back(Ref<>::steal(PyUnicode_InternFromString(std::string(name).c_str())), std::move(piece));
   }
-  if (library_calls::writes_to_argument(*call))
-    return break_at(BreakId::UnsupportedArgument,
-                    name_of_callable(callable) + " with an argument that it may write to");
+  if (library_calls::is_left_alone(*call))
+    return break_at(
+        BreakId::UnsupportedArgument,
+        name_of_callable(callable) + " with an argument that it may write to, or the length of its work space");
   for (ValueId operand : arguments.operands) {
     const Dim size = session.graph().type(operand).size();
     if (!session.graph().shapes().holds(graph::Relation::Lt, 0, size))
