@@ -183,7 +183,7 @@ def numpy_page() -> str:
         "| --- | --- |",
         "| native | nodes of the graph, compiled with what is around them; some arguments make it a library call |",
         "| NumPy's inner loop | the same; at `O0` compiled loops call NumPy's loop on tiles ([O1](o1.md) has its own) |",
-        "| library call | the plan calls the function between its kernels; scans and gathers run equal loops of framejit |",
+        "| library call | the plan calls the function between its kernels; scans, gathers and histograms run equal loops of framejit |",
         "| known at capture | evaluated when the function is compiled |",
         "| followed as Python | NumPy's code in Python, or a shorter equivalent, is compiled like the user's code |",
         "| left | a region boundary, with the reason |",

@@ -271,6 +271,8 @@ bool is_quiet(const LibraryCall& call) {
 
 }  // namespace
 
+void keep_items(const char* memory, Ref<> items, Py_ssize_t left) { given().put(memory, std::move(items), left); }
+
 void prepare(LibraryCall& call) {
   call.wraps = wraps_of(call);
   call.quiet = is_quiet(call);
@@ -310,7 +312,7 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   PyObject* item = fits && call.sequence ? item_of(result.get(), 0) : result.get();
   fits = fits && take_result(item, call.result, call.through_view, arrays.back());
   clear_error();
-  if (fits && call.count > 1) given().put(arrays.back().data, std::move(result), call.count - 1);
+  if (fits && call.count > 1) keep_items(arrays.back().data, std::move(result), call.count - 1);
   return fits;
 }
 

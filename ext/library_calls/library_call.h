@@ -33,11 +33,13 @@ inline constexpr int64_t kMostFound = 400;
 struct NativeCall {
   LibraryCall* call;
   RunLibraryCall otherwise;
-  enum Kind : uint8_t { Gather, Scan, Find } kind = Gather;
+  enum Kind : uint8_t { Gather, Scan, Find, Histogram } kind = Gather;
   std::size_t array = 0;             // the operand
-  std::vector<std::size_t> indices;  // of a gather: operands
+  std::vector<std::size_t> indices;  // of a gather: operands; of a histogram: the weights, if there are any
   std::optional<int64_t> axis = 0;  // of a gather: how many axes stand before the indexed ones; none: over all elements
-  graph::Op op = graph::Op::Add;    // of the others
+  graph::Op op = graph::Op::Add;    // of a scan or a search
+  int64_t bins = 10;                // of a histogram
+  std::optional<std::pair<double, double>> range;  // that the call gives
 };
 
 struct LibraryCall {
@@ -62,8 +64,9 @@ struct LibraryCall {
   std::unique_ptr<NativeCall> native;  // see native_function
 };
 
-/// Gathers, scans and places of extremes, such as x[i], np.take(x, i, axis), np.cumsum(x) and np.argmax(x), as loops of
-/// ours. `otherwise` is what runs the call with NumPy, where the loops do not do it. Empty where it is none of these.
+/// Gathers, scans, places of extremes and histograms, such as x[i], np.take(x, i, axis), np.cumsum(x), np.argmax(x) and
+/// np.histogram(x, 20), as loops of ours. `otherwise` is what runs the call with NumPy, where the loops do not do it.
+/// Empty where it is none of these.
 codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise);
 
 /// The call that plans know under this number; null: there is none.
@@ -84,6 +87,10 @@ std::vector<capture::Wrap> wraps_of(const LibraryCall& call);
 inline PyObject* item_of(PyObject* items, Py_ssize_t i) {
   return PyList_CheckExact(items) ? PyList_GET_ITEM(items, i) : PyTuple_GET_ITEM(items, i);
 }
+
+/// Keeps what a call gives besides its first thing, for the nodes that ask for it: `left` of them, by the memory of the
+/// first thing.
+void keep_items(const char* memory, capture::Ref<> items, Py_ssize_t left);
 
 /// The fresh array that `array` shows the whole of, in another order of its axes; null: it is none of these.
 PyArrayObject* shown_whole(PyArrayObject* array);

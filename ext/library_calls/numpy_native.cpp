@@ -1,15 +1,21 @@
 // Library calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs,
-// np.argmin, np.argmax. What is recognised here stays a library call to everything else: the layout of the result is
-// NumPy's answer at capture, and an index that is out of bounds, or a warning, ends the run in Redo.
+// np.argmin, np.argmax, np.histogram. What is recognised here stays a library call to everything else: the layout of
+// the result is NumPy's answer at capture, and an index that is out of bounds, or a warning, ends the run in Redo.
+#include <algorithm>
 #include <array>
+#include <cfenv>
+#include <cmath>
+#include <functional>
 #include <string_view>
 
 #include "capture/py/until_exit.h"
 #include "codegen/gather.h"
+#include "codegen/histogram.h"
 #include "codegen/scan.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/library_calls/library_call.h"
+#include "ext/module/control.h"
 #include "runtime/fp_state.h"
 
 namespace framejit::ext::library_calls {
@@ -103,6 +109,42 @@ bool read_find(const LibraryCall& call, Op op, NativeCall& out) {
   return read_axis((*args)[1], out.axis);
 }
 
+/// A float, or an int that is a number of float64.
+std::optional<double> number_in(const Piece& piece) {
+  if (piece.kind != Piece::Known) return std::nullopt;
+  PyObject* const o = piece.object.get();
+  if (PyFloat_CheckExact(o)) return PyFloat_AS_DOUBLE(o);
+  if (!PyLong_CheckExact(o)) return std::nullopt;
+  const double number = PyLong_AsDouble(o);
+  if (PyErr_Occurred()) PyErr_Clear();
+  else if (std::abs(number) < 0x1p53) return number;
+  return std::nullopt;
+}
+
+/// Intervals of one width. What is no number of elements or sum of weights is left to NumPy.
+bool read_histogram(const LibraryCall& call, NativeCall& out) {
+  const auto args = by_name(call, {"a", "bins", "range", "density", "weights"});
+  if (!args || !is_slot((*args)[0])) return false;
+  const Piece *a = (*args)[0], *bins = (*args)[1], *range = (*args)[2], *density = (*args)[3], *weights = (*args)[4];
+  out.kind = NativeCall::Histogram;
+  out.array = a->slot;
+  constexpr double kMostBins = 1 << 24;
+  if (bins) {
+    const std::optional<double> count = number_in(*bins);
+    if (!count || !PyLong_CheckExact(bins->object.get()) || *count < 1 || *count > kMostBins) return false;
+    out.bins = static_cast<int64_t>(*count);
+  }
+  if (!is_none(range)) {
+    if (range->kind != Piece::Tuple || range->items.size() != 2) return false;
+    const std::optional<double> first = number_in(range->items[0]), last = number_in(range->items[1]);
+    if (!first || !last || !(*first < *last)) return false;
+    out.range = std::pair(*first, *last);
+  }
+  if (!is_none(density) && !(density->kind == Piece::Known && density->object.get() == Py_False)) return false;
+  if (is_slot(weights)) out.indices = {weights->slot};
+  return is_none(weights) || is_slot(weights);
+}
+
 std::optional<Op> scanned(std::string_view ufunc) {
   if (ufunc == "add" || ufunc == "cumsum") return Op::Add;
   if (ufunc == "multiply" || ufunc == "cumprod") return Op::Multiply;
@@ -115,7 +157,7 @@ std::optional<Op> scanned(std::string_view ufunc) {
 std::string_view name_in_numpy(PyObject* callable) {
   static const auto* const known = [] {
     auto* found = new std::vector<std::pair<PyObject*, const char*>>;
-    for (const char* name : {"take", "cumsum", "cumprod", "argmin", "argmax"})
+    for (const char* name : {"take", "cumsum", "cumprod", "argmin", "argmax", "histogram"})
       for (PyObject* home : {PyModule_GetDict(arrays::numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->emplace_back(Py_NewRef(function), name);
     PyObject* operators = PyImport_ImportModule("operator");
@@ -130,9 +172,10 @@ std::string_view name_in_numpy(PyObject* callable) {
 }
 
 bool recognise(const LibraryCall& call, NativeCall& out) {
-  if (call.first || call.sequence || (call.through_view && call.view.empty())) return false;
+  if (call.first || (call.through_view && call.view.empty())) return false;
   PyObject* callable = call.callable.get();
   const std::string_view name = name_in_numpy(callable);
+  if (call.sequence) return name == "histogram" && call.result == Wrap::NdArray && read_histogram(call, out);
   if (name == "argmin" || name == "argmax") return read_find(call, name == "argmin" ? Op::Minimum : Op::Maximum, out);
   if (call.result != Wrap::NdArray) return false;
   if (PyCFunction_Check(callable)) {
@@ -166,8 +209,66 @@ bool flatten(StridedArray& x, int64_t& length, int64_t& stride) {
   return true;
 }
 
+/// np.linspace(first, last, bins + 1): NumPy's edges; null if they do not ascend.
+Ref<> edges_of(double first, double last, int64_t bins) {
+  static PyObject* const linspace = PyObject_GetAttrString(arrays::numpy_module(), "linspace");
+  Ref<> edges = Ref<>::steal(
+      linspace ? PyObject_CallFunction(linspace, "ddL", first, last, static_cast<long long>(bins + 1)) : nullptr);
+  clear_error();
+  if (!edges || !PyArray_CheckExact(edges.get())) return {};
+  auto* const array = reinterpret_cast<PyArrayObject*>(edges.get());
+  if (PyArray_TYPE(array) != NPY_DOUBLE || PyArray_NDIM(array) != 1 || PyArray_DIM(array, 0) != bins + 1 ||
+      !PyArray_IS_C_CONTIGUOUS(array))
+    return {};
+  const auto* at = static_cast<const double*>(PyArray_DATA(array));
+  return std::is_sorted(at, at + bins + 1, std::less_equal<>()) ? std::move(edges) : Ref<>();
+}
+
+/// All elements in order as one axis, where that can be.
+bool is_line(StridedArray& x, int64_t& length, int64_t& stride) {
+  return x.shape.size() == 1 || flatten(x, length, stride);
+}
+
+/// False: NumPy has to do it.
+bool run_histogram(const NativeCall& native, std::span<const StridedArray> arrays, graph::FlagRule rule) {
+  StridedArray x = arrays[native.array], weights{};
+  int64_t length, stride, other_length, other_stride;
+  if (!is_line(x, length, stride)) return false;
+  if (!native.indices.empty()) {
+    weights = arrays[native.indices[0]];
+    if (weights.dtype != DType::F64 || !std::ranges::equal(weights.shape, arrays[native.array].shape) ||
+        !is_line(weights, other_length, other_stride))
+      return false;
+  }
+  const std::optional<std::pair<double, double>> found = native.range ? native.range : codegen::range_of(x);
+  if (!found) return false;
+  auto [first, last] = *found;
+  if (first == last) first -= 0.5, last += 0.5;
+  if (last == 0.0 || !std::isfinite(last - first)) return false;  // which of two zeros the last edge is
+  const module::ScopedGil gil;
+  if (((arrays::ErrState::current().watched() & ~rule.ignored) | rule.trapped) & FE_UNDERFLOW) return false;
+  const Ref<> edges = edges_of(first, last, native.bins);
+  if (!edges) return false;
+  auto* const array = reinterpret_cast<PyArrayObject*>(edges.get());
+  const std::span<const double> at(static_cast<const double*>(PyArray_DATA(array)),
+                                   static_cast<std::size_t>(native.bins) + 1);
+  if (!codegen::histogram(x, native.indices.empty() ? nullptr : &weights, at, !native.range, arrays.back()))
+    return false;
+  Ref<> items = Ref<>::steal(PyTuple_Pack(2, Py_None, edges.get()));
+  clear_error();
+  if (!items) return false;
+  keep_items(arrays.back().data, std::move(items), 1);
+  return true;
+}
+
 bool run_native(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   const auto& native = *static_cast<const NativeCall*>(context);
+  if (native.kind == NativeCall::Histogram) {
+    const unsigned flags = _mm_getcsr();
+    const bool done = run_histogram(native, arrays, rule);
+    _mm_setcsr(flags);
+    return done || native.otherwise(native.call, arrays, rule);
+  }
   StridedArray x = arrays[native.array], out = arrays.back();
   // What the program sees, which may be a transposition of the memory.
   std::array<int64_t, 16> lengths, strides;
@@ -218,7 +319,7 @@ codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall other
     if (!recognise(call, native)) return {};
     call.native = std::make_unique<NativeCall>(std::move(native));
   }
-  static constexpr const char* kNames[] = {"gather", "scan", "find"};
+  static constexpr const char* kNames[] = {"gather", "scan", "find", "histogram"};
   return {run_native, call.native.get(), kNames[call.native->kind]};
 }
 

@@ -1,15 +1,17 @@
-// Gathers and scans: loops that no kernel is made for, against elements one by one.
+// Gathers, scans and histograms: loops that no kernel is made for, against elements one by one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "codegen/gather.h"
+#include "codegen/histogram.h"
 #include "codegen/scan.h"
 
 namespace framejit::codegen::testing {
@@ -143,6 +145,45 @@ TEST(Scan, WhatIsNotDone) {
   StridedArray half = x.view();
   half.dtype = DType::F16;
   EXPECT_FALSE(scan(Op::Add, half, 0, out.view()));
+}
+
+TEST(Histogram, CountsAndSumsOfWeights) {
+  const std::vector<double> edges{0.0, 0.25, 0.5, 0.75, 1.0};
+  for (int64_t n : {0, 1, 255, 256, 257, 1000, 65536, 65537}) {
+    Array x({n}), weights({n}), counts({4}, DType::I64), sums({4});
+    std::mt19937 random(static_cast<unsigned>(n));
+    for (double& number : x.numbers) number = static_cast<double>(random() % 1300) / 1000 - 0.15;
+    if (n > 2) x.numbers[2] = std::numeric_limits<double>::quiet_NaN();
+    std::vector<int64_t> expected(4);
+    for (double number : x.numbers)
+      if (number >= 0 && number <= 1) ++expected[number == 1 ? 3 : static_cast<std::size_t>(number * 4)];
+    ASSERT_TRUE(histogram(x.view(), nullptr, edges, false, counts.view()));
+    EXPECT_EQ(counts.integers, expected);
+    std::fill(weights.numbers.begin(), weights.numbers.end(), 0.5);
+    const StridedArray weight = weights.view();
+    ASSERT_TRUE(histogram(x.view(), &weight, edges, false, sums.view()));
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(sums.numbers[i], 0.5 * static_cast<double>(expected[i]));
+    if (n == 0) continue;
+    x.numbers[0] = 0.1;
+    weights.numbers[0] = std::numeric_limits<double>::infinity();
+    EXPECT_FALSE(histogram(x.view(), &weight, edges, false, sums.view()));
+  }
+}
+
+TEST(Histogram, RangeOfFiniteNumbers) {
+  Array x({1001}), big({2}, DType::I64), none({0});
+  EXPECT_EQ(range_of(x.view()), std::pair(0.5, 1000.5));
+  x.numbers[1000] = -3;
+  EXPECT_EQ(range_of(x.view()), std::pair(-3.0, 999.5));
+  for (double odd : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    x.numbers[7] = odd;
+    EXPECT_EQ(range_of(x.view()), std::nullopt);
+  }
+  EXPECT_EQ(range_of(none.view()), std::nullopt);
+  big.integers = {-5, int64_t{1} << 52};
+  EXPECT_EQ(range_of(big.view()), std::pair(-5.0, 0x1p52));
+  big.integers[1] *= 2;
+  EXPECT_EQ(range_of(big.view()), std::nullopt);
 }
 
 }  // namespace
