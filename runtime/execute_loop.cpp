@@ -7,10 +7,10 @@
 
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
+#include "graph/support/fp_state.h"
 #include "runtime/allocator.h"
 #include "runtime/execute.h"
 #include "runtime/fold.h"
-#include "runtime/fp_state.h"
 #include "runtime/plan.h"
 #include "runtime/scheduler.h"
 #include "runtime/trace.h"

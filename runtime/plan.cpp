@@ -8,13 +8,13 @@
 #include <new>
 
 #include "graph/support/check.h"
+#include "graph/support/fp_state.h"
 #include "runtime/allocator.h"
 #include "runtime/band.h"
 #include "runtime/bound.h"
 #include "runtime/exec_memory.h"
 #include "runtime/execute.h"
 #include "runtime/fold.h"
-#include "runtime/fp_state.h"
 #include "runtime/perf_names.h"
 #include "runtime/scheduler.h"
 #include "runtime/trace.h"

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "graph/support/clock.h"
-#include "runtime/fp_state.h"
+#include "graph/support/fp_state.h"
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>

@@ -691,7 +691,7 @@ Typed get_attr(LoopTranslator& t, const Typed& v, PyObject* name) {
       std::reverse(turned.ids.begin() + 1 + static_cast<std::ptrdiff_t>(rank), turned.ids.end());
       std::reverse(turned.seen.begin(), turned.seen.end());
       turned.origin = 0;
-      turned.whole = false;
+      turned.whole = turned.packed = false;
       return turned;
     }
     throw NotCompiled{"the attribute " + text + " of an array", true};

@@ -147,6 +147,14 @@ std::optional<Typed> vector_negative(LoopTranslator& t, const Typed& v);
 bool is_in_place(const Typed& v);
 /// The result as an array that the loop makes.
 Typed temporary(LoopTranslator& t, const Typed& v);
+/// A place in memory for a new array, which nothing that is still needed has.
+struct RoomForArray {
+  uint32_t number;
+  cfg::Id address;
+};
+RoomForArray room_for_array(LoopTranslator& t);
+/// An address in the memory for arrays.
+cfg::Id scratch(LoopTranslator& t, int64_t elements);
 /// Stores a number or a vector in a vector that is a part of an array.
 void store_vector(LoopTranslator& t, const Typed& target, const Typed& value);
 
@@ -155,6 +163,12 @@ cfg::Id length_of(const Typed& v);
 std::optional<Typed> as_vector(LoopTranslator& t, const Typed& v);
 /// With this operator and these operands, which has as many elements as `like`.
 Typed vector_like(const Typed& like, int op, std::vector<Typed> operands);
+
+// loop_matrices.cpp: matrices of float64 or complex128, and vectors of complex128.
+/// The operator of two of them, or of one and a number, or the product with a vector; nothing for anything else.
+std::optional<Typed> matrix_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
+/// Stores such an array in another one. False: they are none.
+bool store_matrix(LoopTranslator& t, const Typed& target, const Typed& value);
 
 // loop_vector_calls.cpp: functions of vectors of float64.
 /// A function of NumPy's, or abs; nothing for anything else.

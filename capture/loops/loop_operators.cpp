@@ -148,12 +148,17 @@ cfg::Id converted(LoopTranslator& t, const Typed& v, DType to) {
 
 Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kBinaryKinds;
-  if (a.is_complex() || b.is_complex()) return complex_binary(t, op_kind, a, b);
+  if (a.is_complex() || b.is_complex()) {
+    if (!a.is_single() || !b.is_single())
+      if (std::optional<Typed> made = matrix_binary(t, nb, a, b)) return *made;
+    return complex_binary(t, op_kind, a, b);
+  }
   if (!a.is_number() || !b.is_number()) {
     std::optional<Typed> made;
     if (std::optional<Typed> list = list_binary(t, nb, a, b)) return *list;
     if (nb == kMatmul) made = dot_product(t, known(t, a), known(t, b), false);
     else made = vector_binary(t, nb, a, b);
+    if (!made) made = matrix_binary(t, nb, nb == kMatmul ? known(t, a) : a, nb == kMatmul ? known(t, b) : b);
     if (made) return *made;
     throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
   }
@@ -515,6 +520,8 @@ Place place_of(LoopTranslator& t, const Typed& array, const Typed& key) {
   }
   if (!lengths.empty()) {
     t.cuts_arrays = true;
+    // Indices in front leave a part whose elements are together.
+    place.view.packed = array.packed && lengths.size() == rank - count;
     place.view.seen = std::move(seen);
     place.view.kind = Kind::View;
     place.view.dtype = array.dtype;

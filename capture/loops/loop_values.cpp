@@ -247,6 +247,7 @@ const Typed* array_of(LoopTranslator& t, const Typed& v) {
     if (k + 1 < rank) stride = product(stride, view.ids[1 + axis]);
   }
   view.ids.insert(view.ids.end(), strides.begin(), strides.end());
+  view.packed = c_order;
   made = std::move(view);
   return &made;
 }

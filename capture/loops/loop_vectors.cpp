@@ -46,14 +46,6 @@ bool is_two(LoopTranslator& t, const Typed& v) {
   return v.kind == Kind::Float && v.ids[0] == t.number(2.0);
 }
 
-/// An address in the memory for vectors.
-cfg::Id scratch(LoopTranslator& t, int64_t elements) {
-  t.program->has_scratch = true;
-  const cfg::Id memory = t.input(Op::Object, LoopProgram::kScratch);
-  if (elements == 0) return memory;
-  return t.op(Op::Add, Type::I64, memory, t.integer(elements * static_cast<int64_t>(sizeof(double))));
-}
-
 /// The place of an element.
 cfg::Node place(LoopTranslator& t, const Typed& view, cfg::Id at, Op op) {
   cfg::Node n;
@@ -184,6 +176,13 @@ void check_copied_as_a_whole(LoopTranslator& t, const Typed& target, const Typed
 
 }  // namespace
 
+cfg::Id scratch(LoopTranslator& t, int64_t elements) {
+  t.program->has_scratch = true;
+  const cfg::Id memory = t.input(Op::Object, LoopProgram::kScratch);
+  if (elements == 0) return memory;
+  return t.op(Op::Add, Type::I64, memory, t.integer(elements * static_cast<int64_t>(sizeof(double))));
+}
+
 bool is_in_place(const Typed& v) { return v.kind == Kind::Vector && v.op >= kBinaryKinds; }
 
 cfg::Id length_of(const Typed& v) { return v.ids[v.kind == Kind::View ? 1 : 0]; }
@@ -251,9 +250,7 @@ void for_each_temporary(LoopTranslator& t, F&& f) {
 
 }  // namespace
 
-Typed temporary(LoopTranslator& t, const Typed& v) {
-  if (is_in_place(v)) throw NotCompiled{"an array that changes in an expression", true};
-  if (is_longer(v, LoopProgram::kTemporaryLength)) throw NotCompiled{"a new array", true};
+RoomForArray room_for_array(LoopTranslator& t) {
   // A number has two places. It can be used if at most one of them is taken.
   std::array<std::vector<cfg::Id>, LoopProgram::kTemporaries> used;  // addresses; kNone: somewhere
   const auto note = [&](const Typed& array) {
@@ -275,15 +272,23 @@ Typed temporary(LoopTranslator& t, const Typed& v) {
   const cfg::Id address = used[number].empty()
                               ? scratch(t, static_cast<int64_t>(number) * LoopProgram::kTemporaryLength)
                               : t.op(Op::Xor, Type::I64, used[number][0], t.integer(kOther));
-  Typed out = computed(t, v, address, LoopProgram::kTemporaryLength);
+  return {static_cast<uint32_t>(number), address};
+}
+
+Typed temporary(LoopTranslator& t, const Typed& v) {
+  if (is_in_place(v)) throw NotCompiled{"an array that changes in an expression", true};
+  if (is_longer(v, LoopProgram::kTemporaryLength)) throw NotCompiled{"a new array", true};
+  const RoomForArray room = room_for_array(t);
+  Typed out = computed(t, v, room.address, LoopProgram::kTemporaryLength);
   out.slot = Typed::kTemporary;
-  out.array = static_cast<uint32_t>(number);
-  out.whole = true;
+  out.array = room.number;
+  out.whole = out.packed = true;
   t.in_hand.push_back(out);
   return out;
 }
 
 void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
+  if (store_matrix(t, target, value)) return;
   if (t.recursion.is_recursion || !is_vector(target) || is_longer(target, kLong))
     throw NotCompiled{"an assignment to a part of an array", true};
   Typed from = value;

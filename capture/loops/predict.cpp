@@ -114,7 +114,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
       made.kind = Kind::View;
       made.dtype = dtype;
       made.slot = Typed::kImagined;
-      made.whole = true;
+      made.whole = made.packed = true;
       for (int k = 0; k < 2 * rank + 1; ++k) made.ids.push_back(unknown(cfg::Type::I64));
       for (const graph::Dim& d : imagined_graph->type(v->id()).shape)
         made.seen.push_back(imagined_graph->shapes().hint(d));
@@ -270,9 +270,11 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
           translator.reset();
         }
       }
-      const bool is_of_whole = translator->makes_vectors && (!translator->cuts_arrays || translator->carries_vectors);
+      const bool is_of_whole = translator->makes_vectors && !translator->makes_products &&
+                               (!translator->cuts_arrays || translator->carries_vectors);
       const bool is_left = is_short && translator->has_gaps();
-      if (compiles && !is_left && !(is_of_whole && rounds >= 0 && rounds <= kFewOfWhole)) answer = kYes;
+      const bool is_short_of_whole = rounds >= 0 ? rounds <= kFewOfWhole : translator->makes_matrices;
+      if (compiles && !is_left && !(is_of_whole && is_short_of_whole)) answer = kYes;
       refusal = {translator->reason(), translator->array_work()};
       if (!compiles && refused) refused->all.emplace(key, refusal);
     }

@@ -104,7 +104,8 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       break;
     case Kind::View:
       number(v.slot == Typed::kTemporary ? -1 - static_cast<int64_t>(v.array) : v.array);
-      number(static_cast<int64_t>(v.ids.size()) * 4 + v.whole * 2 + v.turned);
+      number(static_cast<int64_t>(v.ids.size()) * 8 + v.packed * 4 + v.whole * 2 + v.turned);
+      number(static_cast<int>(v.dtype));
       break;
     case Kind::Vector:
       number(v.op);

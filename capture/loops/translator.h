@@ -106,6 +106,8 @@ class LoopTranslator : public LoopBuilder {
   AttributeUses attributes;
   std::vector<cfg::Id> entry_checks;                // what the loop relies upon of the entry's values
   bool makes_vectors = false, cuts_arrays = false;  // operators on vectors, and parts of arrays, were met
+  bool makes_matrices = false;                      // and operators on matrices
+  bool makes_products = false;                      // of matrices: a region would call NumPy for each
   bool carries_vectors = false;                     // a round goes on with a vector of the round before
   std::vector<Typed> in_hand;  // what the instruction has taken from the stack, as far as it is of arrays
   int64_t origins = 0;

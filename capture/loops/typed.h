@@ -60,6 +60,7 @@ struct Typed {
                         // String: how many bytes a character has, 0 if all are ASCII
   bool whole = false;   // View: not a part of an array
   bool turned = false;  // View: made by a slice that goes down
+  bool packed = false;  // View: known to have its elements side by side, in C order
   std::vector<int64_t> seen;  // View, Vector: the lengths, or those of the array that it is a part of, at capture
   int op = 0;                 // Vector: as BINARY_OP has it, or a VectorKind. Iterator over a tuple: its next item
   std::vector<cfg::Id> ids;   // its values: see LoopObject. String: where its characters are, and how many. Tuple: its

@@ -14,8 +14,9 @@
 
 namespace framejit::ext::arrays {
 
-codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType result) {
-  PyUFuncObject* ufunc = ufunc_of(op);
+namespace {
+
+codegen::NumpyLoop loop_of(PyUFuncObject* ufunc, graph::DType operand, graph::DType result) {
   if (!ufunc || ufunc->nout != 1 || !ufunc->functions) return {};
   for (int loop = 0; loop < ufunc->ntypes; ++loop) {
     const char* types = ufunc->types + loop * ufunc->nargs;
@@ -25,6 +26,12 @@ codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType r
       return {ufunc->functions[loop], ufunc->data ? const_cast<void*>(ufunc->data[loop]) : nullptr};
   }
   return {};
+}
+
+}  // namespace
+
+codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType result) {
+  return loop_of(ufunc_of(op), operand, result);
 }
 
 namespace {
@@ -73,6 +80,14 @@ const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_in
                 .first->second;
   }
   return nullptr;
+}
+
+capture::ScalarLoop array_loop(const char* ufunc, graph::DType dtype) {
+  PyObject* const found = PyDict_GetItemString(PyModule_GetDict(numpy_module()), ufunc);
+  if (!found || !PyObject_TypeCheck(found, &PyUFunc_Type) || !is_of_numpy(reinterpret_cast<PyUFuncObject*>(found)))
+    return {};
+  const codegen::NumpyLoop loop = loop_of(reinterpret_cast<PyUFuncObject*>(Py_NewRef(found)), dtype, dtype);
+  return {loop.function, loop.data, false, false};
 }
 
 capture::VectorDot vector_dot() {

@@ -14,6 +14,9 @@ codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType r
 /// CaptureOptions::scalar_loop.
 const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints);
 
+/// CaptureOptions::array_loop.
+capture::ScalarLoop array_loop(const char* ufunc, graph::DType dtype);
+
 /// CaptureOptions::vector_dot.
 capture::VectorDot vector_dot();
 

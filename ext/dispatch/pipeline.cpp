@@ -108,6 +108,7 @@ capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, ui
   options.polyfill = module::polyfill_of;
   options.implementation = arrays::numpy_implementation;
   options.scalar_loop = arrays::scalar_loop;
+  options.array_loop = arrays::array_loop;
   options.vector_dot = arrays::vector_dot();
   options.make_scalar = arrays::make_scalar;
   options.leave_alone = module::is_disabled;

@@ -16,7 +16,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/library_calls/library_call.h"
 #include "ext/module/control.h"
-#include "runtime/fp_state.h"
+#include "graph/support/fp_state.h"
 
 namespace framejit::ext::library_calls {
 
@@ -300,10 +300,10 @@ bool run_native(void* context, std::span<const StridedArray> arrays, graph::Flag
   // Which of two zeros it is goes by the way that NumPy takes.
   const bool extreme = native.op == Op::Minimum || native.op == Op::Maximum;
   if (extreme && !graph::is_int(x.dtype) && x.dtype != DType::Bool) return native.otherwise(native.call, arrays, rule);
-  runtime::clear_fp_flags();
+  clear_fp_flags();
   if (!codegen::scan(native.op, x, static_cast<std::size_t>(axis), out))
     return native.otherwise(native.call, arrays, rule);
-  const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
+  const unsigned raised = fp_flags() & kReportedFlags;
   if (raised == 0 || extreme) return true;
   const PyGILState_STATE gil = capture::py::until_exit(PyGILState_Ensure);
   const unsigned watched = (arrays::ErrState::current().watched() & ~rule.ignored) | rule.trapped;

@@ -21,7 +21,7 @@
 #include "ext/region/long_runs.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
-#include "runtime/fp_state.h"
+#include "graph/support/fp_state.h"
 
 namespace framejit::ext::region {
 
@@ -388,7 +388,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
                                              : kernel(m.symbols, m.params, objects, values, poll);
   const bool was_cut = watch->was_asked();
   watch.reset();
-  runtime::clear_fp_flags();
+  clear_fp_flags();
   if (!kernels_[use_].parallel.empty()) {
     const int64_t before = std::exchange(parallel_rounds_, 0);
     for (const ParallelPart& part : kernels_[use_].parallel) parallel_rounds_ += part.runner->rounds_done();

@@ -13,10 +13,10 @@
 #include "ext/arrays/result_arrays.h"
 #include "ext/module/config.h"
 #include "ext/tensor/tensor.h"
+#include "graph/support/fp_state.h"
 #include "runtime/allocator.h"
 #include "runtime/exec_memory.h"
 #include "runtime/execute.h"
-#include "runtime/fp_state.h"
 #include "runtime/narrow.h"
 
 namespace framejit::ext::tensor {
@@ -92,7 +92,7 @@ bool with_scratch(int64_t bytes, double nanoseconds, F&& run) {
   state.reserve = reserve;
   PyThreadState* const released = nanoseconds > kLongNanoseconds ? PyEval_SaveThread() : nullptr;
   run(state);
-  runtime::clear_fp_flags();
+  clear_fp_flags();
   if (released) capture::py::until_exit([&] { PyEval_RestoreThread(released); });
   runtime::release(reserve);
   return true;

@@ -689,7 +689,7 @@ def warns(x):
 def iterator_from_outside(x, it):
     y = x + 1.0
     for k in it:
-        y = y * k
+        y = y**k
         y = y + 1.0
     return y - 1.0
 

@@ -6,24 +6,21 @@ FRAMEJIT_TEST_PROGRAMS=N runs N programs; FRAMEJIT_TEST_SEED=S begins at seed S.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import types
-from typing import Callable
 
-import numpy as np
 import pytest
 
 import forms_support
 import framejit as fj
-from forms_support import Seen, check_same, run
+from forms_support import check_same
 from framejit import _core
 from loop_maker import LoopMaker, arguments
+from loop_support import seen
 
 COUNT = int(os.environ.get("FRAMEJIT_TEST_PROGRAMS", "200"))
 FIRST = int(os.environ.get("FRAMEJIT_TEST_SEED", "0"))
 CALLS = 4
-NUMBERS = {"<f2": "f2", "<f4": "f4", "<f8": "f8", "<c16": "f8"}
 STRESS = ("", "", "", "", "rewrite", "break=3", "guards", "interp")
 
 pytestmark = pytest.mark.capture
@@ -33,25 +30,6 @@ def new_world(source: str, name: str) -> dict:
     world: dict = {"__name__": "program"}
     exec(compile(source, name, "exec", dont_inherit=True), world)
     return world
-
-
-def one_nan(state: object) -> object:
-    """Which NaN comes of two is not promised (docs/usage.md)."""
-    if not isinstance(state, (list, tuple)):
-        return {name: one_nan(held) for name, held in state.items()} if isinstance(state, dict) else state
-    parts = [one_nan(part) for part in state]
-    for i, part in enumerate(parts):
-        of = "f8" if state[0] is float else NUMBERS.get(state[1]) if state[1:] and isinstance(state[1], str) else None
-        if isinstance(part, bytes) and of:
-            numbers = np.frombuffer(part, of).copy()
-            numbers[np.isnan(numbers)] = np.nan
-            parts[i] = numbers.tobytes()
-    return type(state)(parts)
-
-
-def seen(function: Callable, args: tuple) -> Seen:
-    found = run(function, args)
-    return dataclasses.replace(found, outcome=one_nan(found.outcome))
 
 
 def check_program(seed: int) -> None:

@@ -11,8 +11,8 @@
 
 #include "graph/passes/fuse.h"
 #include "graph/scalar_ops.h"
+#include "graph/support/fp_state.h"
 #include "graph/text.h"
-#include "runtime/fp_state.h"
 #include "runtime/scheduler.h"
 
 namespace framejit::runtime::testing {

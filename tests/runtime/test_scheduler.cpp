@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/fp_state.h"
+#include "graph/support/fp_state.h"
 #include "runtime/scheduler.h"
 
 namespace framejit::runtime {

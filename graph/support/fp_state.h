@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace framejit::runtime {
+namespace framejit {
 
 inline constexpr unsigned kStickyFlags = 0x3f;
 /// Of these, what NumPy reports. "Inexact" (and "denormal") is set by nearly every kernel and read by nobody: it may
@@ -34,4 +34,4 @@ inline unsigned x87_flags() {
 }
 inline void clear_x87_flags() { asm volatile("fnclex"); }
 
-}  // namespace framejit::runtime
+}  // namespace framejit
