@@ -441,7 +441,7 @@ def sum_of_some(matrix, n, some, total):
             j += 1
             count += 1
             if (i * 3 + j) % 7 < some:
-                total = total + matrix @ matrix
+                total = total + matrix**2
     return count, total
 
 
