@@ -84,6 +84,7 @@ std::shared_ptr<Entry> RunComparison::end_call() {
     timed.comparison->discard();
     return nullptr;
   }
+  if (timed.is_disturbed()) timed.comparison->note_disturbed();
   const double saved = least_saved - timed.saved;
   // Where the bytecode's results are others, which of them come must not be a matter of time.
   if (timed.side == Side::Compiled && runs_at_o1 != timed.at_o1) timed.comparison->keep();

@@ -111,7 +111,7 @@ void Comparison::decide() {
   auto time = [&](Side side, int at) {
     return static_cast<double>(sorted[static_cast<std::size_t>(side)][static_cast<std::size_t>(at)]);
   };
-  const double compiled = time(Side::Compiled, count / 2), bytecode = time(Side::Bytecode, count / 2);
+  const double compiled = time(Side::Compiled, disturbed_ ? 0 : count / 2), bytecode = time(Side::Bytecode, count / 2);
   const std::size_t blocks = static_cast<std::size_t>(block_) / 2;
   if (blocks <= kClearGain.size()) {
     if (time(Side::Compiled, count - 1) < kClearGain[blocks - 1] * time(Side::Bytecode, 0)) verdict_ = Verdict::Keep;

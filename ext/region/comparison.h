@@ -52,6 +52,9 @@ class Comparison {
   /// The time of the run whose turn it was; `least_bytecode`: with what this very run is known to have saved.
   void add(int64_t nanoseconds) { add(nanoseconds, least_bytecode_); }
   void add(int64_t nanoseconds, double least_bytecode);
+  /// The run that is added next had a turn of the bytecode in it, of a callee or of a region. So the compiled code took
+  /// less than its time says, and the fastest run counts.
+  void note_disturbed() { disturbed_ = disturbed_ || next() == Side::Compiled; }
   /// Its time cannot be told.
   void discard();
   void keep() { verdict_ = Verdict::Keep; }
@@ -74,6 +77,7 @@ class Comparison {
   int64_t before_ = 0, spent_ = 0;  // the run before, of the block
   int block_ = 0, runs_ = 0;        // of the block
   int discarded_ = 0;
+  bool disturbed_ = false;  // a time of the compiled code
   int64_t gain_ = 0;
   Verdict verdict_ = Verdict::Open;
 };

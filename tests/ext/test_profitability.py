@@ -459,6 +459,29 @@ def test_short_loops_that_many_runs_leave_early_are_given_up(some, kept):
     assert loops and ("its loop is left in the middle of many rounds" in [entry["demoted"] for entry in loops]) == (not kept)
 
 
+def called(x):
+    y = x * 2.0
+    gc.isenabled()
+    return y + 1.0
+
+
+def caller(x):
+    y = called(x)
+    gc.isenabled()
+    return y * 3.0
+
+
+@pytest.mark.parametrize("slow", [5, 8])
+def test_a_time_with_a_turn_of_the_bytecode_in_it_does_not_give_a_caller_up(clock, slow):
+    """The first runs are slow, and later ones have the turns of a callee in them, so half of the times say nothing."""
+    clock.takes.update(bytecode=800_000)
+    marked = fj.jit(caller)
+    for _ in range(160):
+        clock.takes["compiled"] = 800_000 if clock.read["compiled"] < slow else 100_000
+        same(caller(X), marked(X))
+    assert not any(demoted(marked))
+
+
 def test_large_rounds_at_o1_are_not_measured(clock):
     clock.takes.update(compiled=2_000_000, bytecode=1_000_000)
     marked = fj.jit(contracted, jit_level="O1")
