@@ -175,8 +175,8 @@ struct Bound {
   std::size_t last_undo = 0;  // steps before this one only save
 };
 
-/// The value of a symbol that is to be measured still.
-inline constexpr int64_t kUnknown = -1;
+/// The value of a symbol that is to be measured still, or that differs from run to run (Movable).
+inline constexpr int64_t kUnknown = INT64_MIN;
 
 /// f(buffer, is it written) for each buffer that the step names
 void for_each_buffer(const codegen::Step& step, const std::function<void(codegen::BufferIndex, bool)>& f);
@@ -188,16 +188,39 @@ void for_each_buffer(const codegen::Program& program, const Bound& bound, std::s
 /// f(dim) for each dimension that binding the step evaluates.
 void for_each_dim(const codegen::Step& step, const std::function<void(const graph::Dim&)>& f);
 
-/// `beside`, `block_bytes`: PlanOptions. What is measured is kUnknown: only the steps up to the first Measure are of
-/// use then.
-Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside,
-           int64_t block_bytes);
+/// `beside`, `block_bytes`: PlanOptions. Of `symbols`, what is measured is kUnknown: only the steps up to the first
+/// Measure are of use then. What moves is kUnknown, and has a value that it may have in `values`.
+Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols,
+           std::span<const int64_t> values, bool beside, int64_t block_bytes);
 
 /// What goes by a measured symbol, by number.
 struct Dependents {
   std::vector<std::size_t> steps, buffers, conditions;
 };
 Dependents dependents_of(const codegen::Program& program, graph::SymbolId symbol);
+
+/// What goes by symbols that say no more than where operands begin, such as the counter of a loop around `a[i] + b[i]`.
+/// A program that is bound without their values is bound for all of them: move_operands() gives it those of a run.
+struct Movable {
+  struct Place {
+    std::size_t step, operand;
+  };
+  std::vector<bool> fixed;  // by symbol: it is none of these; those beyond the end are
+  std::vector<Place> places;
+  std::vector<std::size_t> buffers, conditions;
+
+  bool holds(std::size_t symbol) const { return symbol >= fixed.size() || !fixed[symbol]; }
+};
+Movable movable_of(const codegen::Program& program);
+
+/// `bound`: with no step that another one shares (own_steps). bound.redo is what the conditions give that go by these
+/// symbols.
+void move_operands(const codegen::Program& program, const Movable& what, std::span<const int64_t> symbols,
+                   Bound& bound);
+/// Lets the copy of a bound program have the steps that move_operands() changes for itself.
+void own_steps(const Movable& what, Bound& bound);
+/// Would move_operands() set bound.redo?
+bool is_refused(const codegen::Program& program, const Movable& what, std::span<const int64_t> symbols);
 
 /// Binds anew what goes by a symbol of which bound.symbols has another value now. Temporaries stay where they are.
 /// bound.redo is what that gives.

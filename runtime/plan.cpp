@@ -73,7 +73,9 @@ struct Ready {
   FastCall fast;
   mutable std::atomic<char*> memory{nullptr};     // PlanOptions::resident: of a run, while none is under way
   mutable std::atomic<Bound*> measured{nullptr};  // bound to what was measured, of a run, while none is under way
+  mutable std::atomic<Ready*> moved{nullptr};     // a copy that runs move, while none is under way
   ~Ready() {
+    delete moved.load(std::memory_order_relaxed);
     release(memory.load(std::memory_order_relaxed));
     delete measured.load(std::memory_order_relaxed);
   }
@@ -110,7 +112,8 @@ struct Plan::Impl {
   std::size_t first_param_write = ~std::size_t{0};
   const Ready* constant = nullptr;  // where no Dim needs a symbol
   mutable std::array<std::atomic<const Ready*>, kBoundSlots> slots{};
-  std::vector<Dependents> dependents;             // by Program::measured
+  std::vector<Dependents> dependents;  // by Program::measured
+  Movable movable;
   std::vector<std::unique_ptr<KeptPanels>> kept;  // by step
 
   ~Impl() {
@@ -124,12 +127,21 @@ struct Plan::Impl {
   }
   void place_literals();
   void find_param_writes();
-  std::unique_ptr<const Ready> prepare(std::span<const int64_t> symbols) const;
-  const Ready& ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
-  const Ready& ready_to_begin(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
+  std::unique_ptr<Ready> prepare(std::span<const int64_t> symbols, std::span<const int64_t> values) const;
+  const Ready& ready_for(std::span<const int64_t> symbols, std::span<const int64_t> values,
+                         std::unique_ptr<Ready>& own) const;
+  const Ready& ready_to_begin(std::span<const int64_t> symbols, std::unique_ptr<Ready>& own) const;
+  bool moves(std::span<const int64_t> symbols) const {
+    return !constant && (movable.fixed.size() < symbols.size() ||
+                         std::find(movable.fixed.begin(), movable.fixed.end(), false) != movable.fixed.end());
+  }
+  std::unique_ptr<Ready> moved_to(const Ready& ready, std::span<const int64_t> symbols) const;
   FastCall fast_call(const Bound& bound) const;
   bool run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const;
-  RunResult run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
+  RunResult run(const Ready& ready, std::unique_ptr<Ready>& own, std::span<char* const> params,
+                std::span<char* const> results, bool (*poll)(), unsigned watched,
+                const std::function<bool()>& still) const;
+  RunResult run_steps(const Ready& ready, std::unique_ptr<Ready>& own, std::span<char* const> params,
                       std::span<char* const> results, bool (*poll)(), unsigned watched,
                       const std::function<bool()>& still) const;
   void run_step(const Bound& bound, std::size_t i, RunState& state) const;
@@ -202,9 +214,9 @@ void Plan::Impl::find_param_writes() {
   }
 }
 
-std::unique_ptr<const Ready> Plan::Impl::prepare(std::span<const int64_t> symbols) const {
+std::unique_ptr<Ready> Plan::Impl::prepare(std::span<const int64_t> symbols, std::span<const int64_t> values) const {
   auto ready = std::make_unique<Ready>();
-  ready->bound = bind(program, code, symbols, options.beside, options.block_bytes);
+  ready->bound = bind(program, code, symbols, values, options.beside, options.block_bytes);
   ready->fast = fast_call(ready->bound);
   return ready;
 }
@@ -259,7 +271,8 @@ FastCall Plan::Impl::fast_call(const Bound& bound) const {
   return fast;
 }
 
-const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const {
+const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::span<const int64_t> values,
+                                   std::unique_ptr<Ready>& own) const {
   uint64_t hash = 0x9e3779b97f4a7c15u;
   for (int64_t s : symbols) hash = (hash ^ static_cast<uint64_t>(s)) * 0xff51afd7ed558ccdu, hash ^= hash >> 32;
   // What is published is never changed nor freed before the plan is, so that readers need no lock; sizes that find
@@ -268,7 +281,7 @@ const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::unique
     std::atomic<const Ready*>& slot = slots[(hash + probe) & (kBoundSlots - 1)];
     const Ready* ready = slot.load(std::memory_order_acquire);
     if (!ready) {
-      if (!own) own = prepare(symbols);
+      if (!own) own = prepare(symbols, values);
       const Ready* expected = nullptr;
       if (slot.compare_exchange_strong(expected, own.get(), std::memory_order_acq_rel)) return *own.release();
       ready = expected;
@@ -278,17 +291,35 @@ const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::unique
       return *ready;
     }
   }
-  if (!own) own = prepare(symbols);
+  if (!own) own = prepare(symbols, values);
   return *own;
 }
 
-/// Before anything is measured.
-const Ready& Plan::Impl::ready_to_begin(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const {
+/// Before anything is measured, and without what moves.
+const Ready& Plan::Impl::ready_to_begin(std::span<const int64_t> symbols, std::unique_ptr<Ready>& own) const {
   if (constant) return *constant;
-  if (program.measured.empty()) return ready_for(symbols, own);
+  if (program.measured.empty() && !moves(symbols)) return ready_for(symbols, symbols, own);
   std::vector<int64_t> known(symbols.begin(), symbols.end());
   for (const Measured& m : program.measured) known[static_cast<std::size_t>(m.symbol)] = kUnknown;
-  return ready_for(known, own);
+  for (std::size_t s = 0; s < known.size(); ++s)
+    if (movable.holds(s)) known[s] = kUnknown;
+  return ready_for(known, symbols, own);
+}
+
+/// A copy for this run, with its values of the symbols that move.
+std::unique_ptr<Ready> Plan::Impl::moved_to(const Ready& ready, std::span<const int64_t> symbols) const {
+  std::unique_ptr<Ready> out(ready.moved.exchange(nullptr, std::memory_order_acq_rel));
+  if (!out) {
+    out = std::make_unique<Ready>();
+    out->bound = ready.bound;
+    own_steps(movable, out->bound);
+    out->fast = ready.fast;
+  }
+  move_operands(program, movable, symbols, out->bound);
+  if (Bound* measured = out->measured.load(std::memory_order_relaxed))
+    move_operands(program, movable, symbols, *measured);
+  if (ready.fast.kernel || ready.fast.guarded) out->fast = fast_call(out->bound);
+  return out;
 }
 
 // ---- running
@@ -391,7 +422,7 @@ void Plan::Impl::run_wave(const Bound& bound, std::size_t first, std::size_t las
   state.redo = state.redo || redo.load(std::memory_order_relaxed);
 }
 
-RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
+RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<Ready>& own, std::span<char* const> params,
                                 std::span<char* const> results, bool (*poll)(), unsigned watched,
                                 const std::function<bool()>& still) const {
   const Bound& bound = ready.bound;
@@ -593,7 +624,8 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
     const auto* product = std::get_if<MatMulStep>(&step);
     impl->kept.push_back(product && product->constant_b ? std::make_unique<KeptPanels>() : nullptr);
   }
-  if (is_static(impl->program)) impl->constant = impl->prepare({}).release();
+  if (is_static(impl->program)) impl->constant = impl->prepare({}, {}).release();
+  else impl->movable = movable_of(impl->program);
   std::unique_ptr<Plan> plan(new Plan(std::move(impl)));
   const Ready* constant = plan->impl_->constant;
   if (constant && constant->fast.kernel && !plan->impl_->program.per_call_flags) plan->short_ = &constant->fast;
@@ -603,24 +635,38 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
 RunResult Plan::run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                     bool (*poll)(), unsigned watched, const std::function<bool()>& still) const {
   const Impl& impl = *impl_;
-  std::unique_ptr<const Ready> own;
+  std::unique_ptr<Ready> own;
   const Ready& ready = impl.ready_to_begin(symbols, own);
+  if (!impl.moves(symbols) || ready.bound.redo) return impl.run(ready, own, params, results, poll, watched, still);
+  std::unique_ptr<Ready> moved = impl.moved_to(ready, symbols);
+  const Ready& now = *moved;
+  RunResult out = impl.run(now, moved, params, results, poll, watched, still);
+  // What undoes the run may have it still.
+  if (moved) delete ready.moved.exchange(moved.release(), std::memory_order_acq_rel);
+  return out;
+}
+
+/// `own`: what `ready` is, unless the plan keeps it; taken where the run may be undone later.
+RunResult Plan::Impl::run(const Ready& ready, std::unique_ptr<Ready>& own, std::span<char* const> params,
+                          std::span<char* const> results, bool (*poll)(), unsigned watched,
+                          const std::function<bool()>& still) const {
   if (!tracing.load(std::memory_order_relaxed)) [[likely]] {
     if (ready.fast.kernel) {
       RunResult out;
       out.flags = ready.fast.run(params, results);
-      if (out.flags && impl.program.per_call_flags)
+      if (out.flags && program.per_call_flags)
         out.slots.assign(1, std::exchange(out.flags, 0u));  // one kernel: one slot
       return out;
     }
-    if (ready.fast.guarded && impl.run_fast_guarded(ready, params, results)) return {};
+    if (ready.fast.guarded && run_fast_guarded(ready, params, results)) return {};
   }
-  return impl.run_steps(ready, std::move(own), params, results, poll, watched, still);
+  return run_steps(ready, own, params, results, poll, watched, still);
 }
 
 bool Plan::wants_redo(std::span<const int64_t> symbols) const {
-  std::unique_ptr<const Ready> own;
-  return impl_->ready_to_begin(symbols, own).bound.redo;
+  std::unique_ptr<Ready> own;
+  return impl_->ready_to_begin(symbols, own).bound.redo ||
+         (impl_->moves(symbols) && is_refused(impl_->program, impl_->movable, symbols));
 }
 
 int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols) const {
@@ -633,19 +679,28 @@ int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols)
 }
 
 double Plan::cost(std::span<const int64_t> symbols) const {
-  std::unique_ptr<const Ready> own;
+  std::unique_ptr<Ready> own;
   return impl_->ready_to_begin(symbols, own).bound.nanoseconds;
 }
 
 int64_t Plan::buffer_bytes(std::span<const int64_t> symbols) const {
-  std::unique_ptr<const Ready> own;
+  std::unique_ptr<Ready> own;
   return impl_->ready_to_begin(symbols, own).bound.temp_bytes;
 }
 
 int64_t Plan::resident_bytes() const {
   int64_t bytes = 0;
+  const auto bytes_of = [](const Ready& ready) {
+    return ready.memory.load(std::memory_order_relaxed) ? ready.bound.temp_bytes : 0;
+  };
   const auto add = [&](const Ready* ready) {
-    if (ready && ready->memory.load(std::memory_order_relaxed)) bytes += ready->bound.temp_bytes;
+    if (!ready) return;
+    bytes += bytes_of(*ready);
+    // Another thread may take it, and delete it.
+    std::unique_ptr<Ready> moved(ready->moved.exchange(nullptr, std::memory_order_acq_rel));
+    if (!moved) return;
+    bytes += bytes_of(*moved);
+    moved.reset(ready->moved.exchange(moved.release(), std::memory_order_acq_rel));
   };
   add(impl_->constant);
   for (const auto& slot : impl_->slots) add(slot.load(std::memory_order_acquire));

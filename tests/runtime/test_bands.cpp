@@ -119,7 +119,7 @@ TEST(Bands, StepsOfOneCall) {
     std::vector<std::span<const uint8_t>> pieces;
     for (const codegen::KernelCode& kernel : program->kernels) pieces.emplace_back(kernel.bytes);
     auto code = CodeBlock::seal(pieces);
-    const Bound bound = bind(*program, *code, {}, false, 128);
+    const Bound bound = bind(*program, *code, {}, {}, false, 128);
     EXPECT_EQ(bound.bands.size(), 1u);
     return std::ranges::count_if(bound.steps,
                                  [](const BoundStep& step) { return !std::get<BoundLoop>(step).direct.empty(); }) -

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <thread>
 
 #include "oracle.h"
@@ -98,6 +99,38 @@ TEST(Plan, ManyThreadsAtOnce) {
         for (double x : out)
           if (x != std::exp(1.5) + 1.5) ++wrong;
         if (std::abs(sum - static_cast<double>(n) * (std::exp(1.5) + 1.5)) > 1e-9) ++wrong;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Plan, ThreadsMoveOperandsForThemselves) {
+  auto plan = make_plan(R"(graph @f(%m: f64[300, 7], %x: f64[7]) {
+    %2 = view %m : f64[7] root=%m offset=56*s0
+    %3 = exp %2 : f64[7]
+    %4 = add %3, %x : f64[7]
+    %5 = reduce_sum %4 {axes=[0]} : f64[]
+    return %4, %5
+  })");
+  ASSERT_TRUE(plan);
+  std::vector<double> m(300 * 7), x(7, 0.5);
+  std::iota(m.begin(), m.end(), 0.0);
+  for (double& number : m) number /= 1000;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int64_t i = 0; i < 600; ++i) {
+        const std::vector<int64_t> symbols{(i * 7 + t) % 300};
+        std::vector<double> out(7);
+        double sum = 0;
+        char* params[] = {reinterpret_cast<char*>(m.data()), reinterpret_cast<char*>(x.data())};
+        char* results[] = {reinterpret_cast<char*>(out.data()), reinterpret_cast<char*>(&sum)};
+        if (plan->run(params, results, symbols).status != RunStatus::Done) ++wrong;
+        for (std::size_t k = 0; k < 7; ++k)
+          if (out[k] != std::exp(m[static_cast<std::size_t>(symbols[0]) * 7 + k]) + 0.5) ++wrong;
+        if (plan->resident_bytes() < 0) ++wrong;
       }
     });
   for (std::thread& t : threads) t.join();
