@@ -135,6 +135,20 @@ Captured<Value*> to_float(Executor& x, Value* v) {
   return x.values().array(id, Wrap::PyFloat);
 }
 
+namespace {
+
+/// The run ends for the interpreter unless the number is, say, greater than 0.
+Captured<bool> expect_number(Executor& x, graph::Op than_zero, graph::ValueId number) {
+  graph::GraphBuilder& b = x.session().builder();
+  const graph::ValueId operands[] = {number, b.constant(x.session().graph().type(number).dtype, {})};
+  graph::BuildResult holds = b.elementwise(than_zero, operands);
+  if (!holds) return break_at(BreakId::WouldRaise, holds.error().message);
+  b.expect(*holds);
+  return true;
+}
+
+}  // namespace
+
 Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
   const int op = nb % 13;  // Python numbers are immutable: in place is the same
   if (left->is_constant() && right->is_constant()) return fold(x, nb, left->object.get(), right->object.get());
@@ -158,11 +172,14 @@ Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
         if (x.shapes().holds(graph::Relation::Eq, right->dim(), graph::Dim(0))) return divides_by_zero(x);
       } else {
         Value* divisor = specialize(x, right);
-        if (!divisor)
-          return break_at(BreakId::UnsupportedArgument, "division by a float that is known only at run time");
-        if (PyObject_IsTrue(divisor->object.get()) != 1) return divides_by_zero(x);
-        right = divisor;
-        if (left->is_constant()) return fold(x, nb, left->object.get(), right->object.get());
+        if (divisor) {
+          if (PyObject_IsTrue(divisor->object.get()) != 1) return divides_by_zero(x);
+          right = divisor;
+          if (left->is_constant()) return fold(x, nb, left->object.get(), right->object.get());
+        } else {
+          FRAMEJIT_TRY(number, f64(x, right));
+          FRAMEJIT_REQUIRE(expect_number(x, graph::Op::NotEqual, number));
+        }
       }
       // int / int is rounded once: exact only where both are floats exactly, which f64() guards for Dims.
       for (Value* v : {left, right})
@@ -292,8 +309,9 @@ Captured<Value*> runtime_int_binary(Executor& x, int op, Value* left, Value* rig
     case kFloorDivide:
     case kRemainder:
       // One sign of the divisor, which is not zero.
-      if (!right->is_constant() || !fits_int64(*right) || dim_of(*right).value() <= 0)
-        return break_at(BreakId::UnsupportedArgument, "division by an int that is known only at run time");
+      if (right->is_constant() ? !fits_int64(*right) || dim_of(*right).value() <= 0 : !is_runtime_int(*right))
+        return break_at(BreakId::UnsupportedArgument, "division by an int that is not above 0");
+      if (!right->is_constant()) FRAMEJIT_REQUIRE(expect_number(x, graph::Op::Greater, right->id()));
       node = op == kFloorDivide ? graph::Op::FloorDivide : graph::Op::Remainder, bound = kTerm;
       break;
     default: return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");

@@ -17,7 +17,6 @@ NAMES = sorted(path.stem for path in (FOLDER / "programs").glob("[a-z]*.py"))
 
 # Places that end regions, beside the end of a loop that is not unrolled as a whole.
 BREAKS = {
-    "cavity": 1,  # division by a float that is known only at run time
     "image": 1,  # a branch on a value
     "ising": 3,  # NumPy's generator
     "kmeans": 4,
