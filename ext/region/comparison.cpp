@@ -84,12 +84,16 @@ void Comparison::add(int64_t nanoseconds, double least_bytecode) {
   ++runs_;
   spent_ += nanoseconds;
   // A long one need not come again where so much is gained.
-  const bool gains = std::any_of(kLongRuns.begin(), kLongRuns.end(), [&](const LongRun& run) {
-    return nanoseconds > run.ns && static_cast<double>(nanoseconds) > run.times * static_cast<double>(times_[0][0]);
-  });
-  if (side == Side::Bytecode && gains) {
-    verdict_ = Verdict::Keep;
-    gain_ = nanoseconds - times_[0][0];
+  if (side == Side::Bytecode) {
+    const auto compiled = times_[0].begin();
+    const int64_t fastest = *std::min_element(compiled, compiled + (block_ + 1) / 2 * kCounted);
+    const bool gains = std::any_of(kLongRuns.begin(), kLongRuns.end(), [&](const LongRun& run) {
+      return nanoseconds > run.ns && static_cast<double>(nanoseconds) > run.times * static_cast<double>(fastest);
+    });
+    if (gains) {
+      verdict_ = Verdict::Keep;
+      gain_ = nanoseconds - fastest;
+    }
   }
   if (!is_block_over() || !is_open()) return;
   auto& times = times_[static_cast<std::size_t>(side)];
