@@ -75,6 +75,10 @@ Typed unary(LoopTranslator& t, Opcode op, const Typed& v);
 Typed compare(LoopTranslator& t, int op, const Typed& a, const Typed& b);
 cfg::Id contains(LoopTranslator& t, const Typed& container, const Typed& item);
 cfg::Id as_f64(LoopTranslator& t, const Typed& v);
+/// The value as NumPy converts it for an operator whose common type is `to`, or to store it.
+cfg::Id converted(LoopTranslator& t, const Typed& v, graph::DType to);
+/// How a number of this type, or a part of one that is complex, lies in memory.
+cfg::Mem memory_of(graph::DType t);
 Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key);
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value);
 void require_writeable(LoopTranslator& t, const Typed& view);
@@ -164,7 +168,7 @@ std::optional<Typed> as_vector(LoopTranslator& t, const Typed& v);
 /// With this operator and these operands, which has as many elements as `like`.
 Typed vector_like(const Typed& like, int op, std::vector<Typed> operands);
 
-// loop_matrices.cpp: matrices of float64 or complex128, and vectors of complex128.
+// loop_matrices.cpp: matrices, and vectors of other types than float64.
 /// The operator of two of them, or of one and a number, or the product with a vector; nothing for anything else.
 std::optional<Typed> matrix_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b);
 /// Stores such an array in another one. False: they are none.

@@ -1,5 +1,5 @@
-// Small matrices in a compiled loop, of float64 or complex128, and vectors of complex128: products and operators by
-// element are calls of NumPy's own loops, one for each operation, so results are its own to the bit.
+// Small matrices in a compiled loop, and vectors that are not of float64: products and operators by element are calls
+// of NumPy's own loops, one for each operation, so results are its own to the bit.
 //
 // A result is an array that the loop makes (loop_vectors.cpp). The operands of a call are in `form`, which all compiled
 // loops share: nothing runs between the stores and the call. A call that sets a flag of which NumPy may warn gives 0,
@@ -29,14 +29,17 @@ constexpr int64_t kMostProducts = 1 << 15;  // regions share out larger ones amo
 struct Form {
   intptr_t counts[4];
   intptr_t steps[9];
-  double numbers[2][2];  // operands that are no arrays
+  double numbers[2][2];  // operands that are no arrays, each in the type of the arrays
 };
 Form form;
 
-/// The operators that have calls, and whether they have one for complex128: number 2 * place + (is it of complex128).
+constexpr std::array kTypes{DType::F64, DType::C128, DType::F32, DType::I64, DType::I32};
+
+/// Each operator has a function for each type: number (place of the operator) * types + (place of the type).
 constexpr std::array<std::pair<int, const char*>, 5> kOperators{
     {{kMatmul, "matmul"}, {kAdd, "add"}, {kSub, "subtract"}, {kMul, "multiply"}, {kTrueDiv, "divide"}}};
-std::array<ScalarLoop, 2 * kOperators.size()> loops;  // NumPy's, the same in all loops
+constexpr std::size_t kFunctionCount = kOperators.size() * kTypes.size();
+std::array<ScalarLoop, kFunctionCount> loops;  // NumPy's, the same in all compiled loops
 
 template <std::size_t kLoop>
 int64_t run_loop(int64_t a, int64_t b, int64_t out) {
@@ -53,36 +56,31 @@ int64_t copy(int64_t to, int64_t from, int64_t bytes) {
   return 1;
 }
 
-template <std::size_t kLoop>
-constexpr cfg::Function function_of() {
-  constexpr const char* kNames[] = {"matmul",   "matmul.complex",   "add",      "add.complex",
-                                    "subtract", "subtract.complex", "multiply", "multiply.complex",
-                                    "divide",   "divide.complex"};
-  return {kNames[kLoop], reinterpret_cast<const void*>(&run_loop<kLoop>), Type::I64, 3, Type::I64};
-}
-
 template <std::size_t... kLoops>
 std::array<cfg::Function, sizeof...(kLoops)> functions_of(std::index_sequence<kLoops...>) {
-  return {function_of<kLoops>()...};
+  return {cfg::Function{kOperators[kLoops / kTypes.size()].second, reinterpret_cast<const void*>(&run_loop<kLoops>),
+                        Type::I64, 3, Type::I64}...};
 }
 
-const auto kFunctions = functions_of(std::make_index_sequence<2 * kOperators.size()>());
+const auto kFunctions = functions_of(std::make_index_sequence<kFunctionCount>());
 const cfg::Function kCopy{"copy", reinterpret_cast<const void*>(&copy), Type::I64, 3, Type::I64};
 
 std::size_t rank_of(const Typed& v) { return v.ids.size() / 2; }
 
 int64_t size_of(const Typed& v) { return graph::size_of(v.dtype); }
 
+bool has_type(const Typed& v) { return std::find(kTypes.begin(), kTypes.end(), v.dtype) != kTypes.end(); }
+
+/// Vectors of float64 are done by element (loop_vectors.cpp).
 bool is_matrix(const Typed& v) {
-  if (v.kind != Kind::View) return false;
-  return (v.dtype == DType::F64 && rank_of(v) == 2) || (v.dtype == DType::C128 && rank_of(v) <= 2);
+  return v.kind == Kind::View && has_type(v) && rank_of(v) <= 2 && !(v.dtype == DType::F64 && rank_of(v) == 1);
 }
 
 /// A matrix, or a vector beside one.
 std::optional<Typed> array_in(LoopTranslator& t, const Typed& v) {
   if (v.kind != Kind::View && v.kind != Kind::Object) return std::nullopt;
   const Typed* found = array_of(t, v);
-  if (!found || rank_of(*found) > 2 || (found->dtype != DType::F64 && found->dtype != DType::C128)) return std::nullopt;
+  if (!found || rank_of(*found) > 2 || !has_type(*found)) return std::nullopt;
   return *found;
 }
 
@@ -106,7 +104,8 @@ void check_aligned(LoopTranslator& t, const Typed& v) {
   if (v.slot == Typed::kTemporary) return;
   cfg::Id all = v.ids[0];
   for (std::size_t k = 1 + rank_of(v); k < v.ids.size(); ++k) all = t.op(Op::Or, Type::I64, all, v.ids[k]);
-  t.check(t.op(Op::Eq, Type::I64, t.op(Op::And, Type::I64, all, t.integer(7)), t.integer(0)));
+  const int64_t part = cfg::size_of(memory_of(v.dtype));
+  t.check(t.op(Op::Eq, Type::I64, t.op(Op::And, Type::I64, all, t.integer(part - 1)), t.integer(0)));
 }
 
 void store(LoopTranslator& t, const void* place, cfg::Id value) {
@@ -116,11 +115,12 @@ void store(LoopTranslator& t, const void* place, cfg::Id value) {
 
 void store(LoopTranslator& t, const intptr_t& place, int64_t value) { store(t, &place, t.integer(value)); }
 
-/// The loop of an operator; the interpreter's, where NumPy's is not to be had.
+/// The loop of an operator on arrays of a type.
 const cfg::Function& function_for(LoopTranslator& t, int kind, DType dtype) {
+  const auto type = static_cast<std::size_t>(std::find(kTypes.begin(), kTypes.end(), dtype) - kTypes.begin());
   for (std::size_t k = 0; k < kOperators.size(); ++k) {
     if (kOperators[k].first != kind) continue;
-    const std::size_t at = 2 * k + (dtype == DType::C128);
+    const std::size_t at = kTypes.size() * k + type;
     if (!loops[at].function && t.request.options.array_loop)
       loops[at] = t.request.options.array_loop(kOperators[k].second, dtype);
     if (loops[at].function) return kFunctions[at];
@@ -207,11 +207,11 @@ void by_element(LoopTranslator& t, int kind, const Typed& a, const Typed& b, cfg
       store(t, form.steps[k], size);
       continue;
     }
-    const std::vector<cfg::Id> parts =
-        like.dtype == DType::C128 ? as_complex(t, v).ids : std::vector{t.settled(as_f64(t, v))};
+    const bool is_complex = like.dtype == DType::C128;
+    const std::vector<cfg::Id> parts = is_complex ? as_complex(t, v).ids : std::vector{converted(t, v, like.dtype)};
     for (std::size_t part = 0; part < parts.size(); ++part) {
       const auto offset = reinterpret_cast<const char*>(&form.numbers[k][part]) - reinterpret_cast<const char*>(&form);
-      t.store(t.address(&form), static_cast<int>(offset), t.settled(parts[part]), cfg::Mem::F64);
+      t.store(t.address(&form), static_cast<int>(offset), t.settled(parts[part]), memory_of(like.dtype));
     }
     places[k] = t.address(&form.numbers[k]);
     store(t, form.steps[k], 0);
@@ -221,9 +221,13 @@ void by_element(LoopTranslator& t, int kind, const Typed& a, const Typed& b, cfg
   update(t, function, places[0], places[1], address);
 }
 
+/// Has the operator with such an array a result of the array's type?
 bool is_operand(const Typed& v, const Typed& beside) {
-  return is_matrix(v) ? v.dtype == beside.dtype && rank_of(v) == rank_of(beside)
-                      : v.is_number() || (v.is_complex() && beside.dtype == DType::C128);
+  if (is_matrix(v)) return v.dtype == beside.dtype && rank_of(v) == rank_of(beside);
+  if (beside.dtype == DType::C128) return v.is_single();
+  if (beside.dtype == DType::F64) return v.is_number();
+  if (v.kind == Kind::Scalar) return v.dtype == beside.dtype;
+  return v.kind == Kind::Int || v.kind == Kind::Bool || (v.kind == Kind::Float && beside.dtype == DType::F32);
 }
 
 void check_same_lengths(LoopTranslator& t, const Typed& a, const Typed& b) {
@@ -250,7 +254,7 @@ std::optional<Typed> matrix_binary(LoopTranslator& t, int nb, const Typed& x, co
   }
   const Typed& like = is_matrix(a) ? a : b;
   if ((kind != kAdd && kind != kSub && kind != kMul && kind != kTrueDiv) || !is_operand(a, like) ||
-      !is_operand(b, like))
+      !is_operand(b, like) || (kind == kTrueDiv && graph::is_int(like.dtype)))
     return std::nullopt;
   t.makes_vectors = t.makes_matrices = true;
   if (is_matrix(a) && is_matrix(b)) check_same_lengths(t, a, b);

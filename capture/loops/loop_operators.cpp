@@ -107,6 +107,8 @@ cfg::Id as_f64(LoopTranslator& t, const Typed& v) {
   return t.op(Op::ToF64, Type::F64, id);
 }
 
+cfg::Mem memory_of(DType t) { return t == DType::C128 ? cfg::Mem::F64 : mem_of(t); }
+
 namespace {
 
 /// The same integer, which an element type can hold; else the interpreter goes on.
@@ -122,7 +124,8 @@ cfg::Id in_range(LoopTranslator& t, cfg::Id value, DType dtype) {
   return value;
 }
 
-/// The value as NumPy converts it for an operator whose common type is `to`, or to store it.
+}  // namespace
+
 cfg::Id converted(LoopTranslator& t, const Typed& v, DType to) {
   const cfg::Id id = v.ids[0];
   if (graph::is_float(to)) {
@@ -143,8 +146,6 @@ cfg::Id converted(LoopTranslator& t, const Typed& v, DType to) {
   if (v.kind == Kind::Bool) return id;
   return in_range(t, id, to);
 }
-
-}  // namespace
 
 Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kBinaryKinds;
