@@ -146,6 +146,8 @@ struct CaptureOptions {
   const struct ScalarLoop* (*scalar_loop)(PyObject* callable, int count, bool of_ints) = nullptr;
   /// The loop of NumPy's operator of this name with operands and results of a dtype; without a function: there is none.
   struct ScalarLoop (*array_loop)(const char* ufunc, graph::DType dtype) = nullptr;
+  /// Does NumPy ignore the floating-point flags, as np.errstate is now?
+  bool (*ignores_flags)(unsigned flags) = nullptr;
   /// A scalar of NumPy, of a value in memory.
   PyObject* (*make_scalar)(graph::DType dtype, const void* value) = nullptr;
   VectorDot vector_dot = nullptr;  // NumPy's, for np.dot and @ of vectors of float64

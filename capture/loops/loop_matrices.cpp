@@ -2,7 +2,7 @@
 // of NumPy's own loops, one for each operation, so results are its own to the bit.
 //
 // A result is an array that the loop makes (loop_vectors.cpp). The operands of a call are in `form`, which all compiled
-// loops share: nothing runs between the stores and the call. A call that sets a flag of which NumPy may warn gives 0,
+// loops share: nothing runs between the stores and the call. A call that sets a flag of which NumPy warns gives 0,
 // and the loop is left. Its result is no longer needed then, so the memory for arrays holds nothing that is missed.
 #include <algorithm>
 #include <array>
@@ -40,6 +40,7 @@ constexpr std::array<std::pair<int, const char*>, 5> kOperators{
     {{kMatmul, "matmul"}, {kAdd, "add"}, {kSub, "subtract"}, {kMul, "multiply"}, {kTrueDiv, "divide"}}};
 constexpr std::size_t kFunctionCount = kOperators.size() * kTypes.size();
 std::array<ScalarLoop, kFunctionCount> loops;  // NumPy's, the same in all compiled loops
+bool (*ignores_flags)(unsigned flags) = nullptr;
 
 template <std::size_t kLoop>
 int64_t run_loop(int64_t a, int64_t b, int64_t out) {
@@ -48,7 +49,8 @@ int64_t run_loop(int64_t a, int64_t b, int64_t out) {
   char* places[] = {reinterpret_cast<char*>(a), reinterpret_cast<char*>(b), reinterpret_cast<char*>(out)};
   loops[kLoop].function(places, form.counts, form.steps, loops[kLoop].data);
   forget_upper_halves();
-  return (fp_flags() & kReportedFlags) == 0;
+  const unsigned raised = fp_flags() & kReportedFlags;
+  return raised == 0 || ignores_flags(raised);
 }
 
 int64_t copy(int64_t to, int64_t from, int64_t bytes) {
@@ -123,7 +125,8 @@ const cfg::Function& function_for(LoopTranslator& t, int kind, DType dtype) {
     const std::size_t at = kTypes.size() * k + type;
     if (!loops[at].function && t.request.options.array_loop)
       loops[at] = t.request.options.array_loop(kOperators[k].second, dtype);
-    if (loops[at].function) return kFunctions[at];
+    ignores_flags = t.request.options.ignores_flags;
+    if (loops[at].function && ignores_flags) return kFunctions[at];
   }
   throw NotCompiled{"an operator on matrices", true};
 }

@@ -8,6 +8,7 @@
 #include "capture/py/interpreter.h"
 #include "capture/py/repr.h"
 #include "ext/arrays/numpy_implementation.h"
+#include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_loops.h"
 #include "ext/dispatch/callees.h"
 #include "ext/dispatch/diagnostics.h"
@@ -109,6 +110,7 @@ capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, ui
   options.implementation = arrays::numpy_implementation;
   options.scalar_loop = arrays::scalar_loop;
   options.array_loop = arrays::array_loop;
+  options.ignores_flags = arrays::all_ignored;
   options.vector_dot = arrays::vector_dot();
   options.make_scalar = arrays::make_scalar;
   options.leave_alone = module::is_disabled;

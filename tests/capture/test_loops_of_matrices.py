@@ -191,6 +191,24 @@ def test_warnings_and_special_numbers(statement, special):
                 compare(form, arguments)
 
 
+def test_numbers_that_become_denormal():
+    """NumPy ignores underflow, unless it is told to do otherwise."""
+
+    def decay(a, w):
+        x = a[0, 0]
+        for i in range(len(a)):
+            x = a[i] @ x * 0.125
+            w[i] = x
+        return x, w
+
+    for dtype in (float, "f4"):
+        for state in ({}, {"under": "warn"}, {"under": "raise"}, {"all": "ignore"}):
+            with np.errstate(**state):
+                marked = compare(decay, lambda: (numbers(dtype, 900, 3, 3) / 8, np.zeros((900, 3), dtype)))
+            if state in ({}, {"all": "ignore"}):
+                assert stays_inside(marked)
+
+
 @pytest.mark.parametrize("statement", [
     "c[i] = a[i] @ a[i, :2]", "c[i] = a[i] + a[i, 0]", "c[i] = a[i] @ w", "c[i] = a[i] @ 2", "c[i] @= a[i]", "c[i] = a[i] * 1j", "c[i] = a[i] ** 2", "c[i] += a[i].T",
     "c[i] = a[i] + f[i]", "c[i] = a[i] @ f[i]", "c[i] = f[i]", "c[i] = a[i] // 2", "c[i] = a", "c[i] = a[i] > 0", "c[i] = None", "c[i] = a[i, :2]", "c[i] = [a[i], a[i]][0]",
