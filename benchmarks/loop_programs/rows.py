@@ -120,3 +120,30 @@ def running_maxima(x, out):
     for i in range(len(x)):
         best = np.maximum(best, x[i])
         out[i, ::-1] = best
+
+
+@program(lambda n: (np.eye(4) + 0.1 * np.eye(4, k=1), normal(n, 4), np.zeros((n, 4, 4))), 10, 1500)
+def covariances(step, noise, out):
+    """The prediction of a Kalman filter."""
+    p = np.eye(4)
+    for k in range(len(noise)):
+        p = step @ p @ step.T * 0.9
+        p[0, 0] += noise[k, 0] * noise[k, 0]
+        out[k] = p
+
+
+@program(lambda n: (np.linalg.qr(normal(3, 3))[0], normal(n, 3), np.zeros((n, 3))), 10, 1500)
+def turned_points(step, points, out):
+    at = np.eye(3)
+    for k in range(len(points)):
+        at = at @ step
+        out[k] = at @ points[k]
+
+
+@program(lambda n: (np.linalg.qr(normal(n, 2, 2) + 1j * normal(n, 2, 2))[0], np.zeros(n)), 10, 1500)
+def spins(gates, energies):
+    """A product of complex matrices for each step."""
+    state = gates[0]
+    for k in range(len(gates)):
+        state = gates[k] @ state
+        energies[k] = state[0, 0].real
