@@ -372,6 +372,8 @@ void LoopTranslator::translate(Given given) {
         return;
       }
     }
+    // Behind a store in the middle of an instruction of CPython's that does two things.
+    if (!state.checkpoint && pending.empty()) take_checkpoint(false);
     if (++steps_ > kMostSteps) give_up("its code would become too long");
     if (const Typed* either = undecided(instr)) {
       decide(*either);

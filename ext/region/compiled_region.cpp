@@ -162,7 +162,8 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
   }
-  if (!loop_ && !options.ignore_fp_flags && !options.losing &&
+  // The times of large arrays decide, if they are measured, and not an estimate.
+  if (!loop_ && !options.ignore_fp_flags && !options.losing && !(options.compared && gains_much(*region_)) &&
       !is_profitable(*region_, runner_->asks_scipy() && !options.o1))
     policy_.set_unprofitable(RunPolicy::kUnprofitable);
   policy_.start(region_->function, least_bytecode_time(*region_));
