@@ -1,8 +1,11 @@
 // Branches that only decide between values become a `select` if that is quick. A sum over rounds to which only some
 // rounds add always gets 0, or -0.0, from the others: it waits for the sum before, and for no branch that may be
 // foreseen wrongly.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -187,9 +190,16 @@ void choose_values(Cfg& cfg) {
       if (a.args[i] == c.args[i]) continue;
       ++choices;
       const Type type = cfg.at(a.args[i]).type;
-      // A float that waits for the one of the round before waits longer than for a branch that is foreseen.
-      if (type == Type::I64) good = good && (compared == Type::I64 || ordered);
-      else good = good && compared == type && !carried[a.args[i]] && !carried[c.args[i]];
+      // A float that waits for the one of the round before waits longer than for a branch that is foreseen, unless it
+      // is the greater or the smaller one of what is compared, for which there is an instruction.
+      if (type == Type::I64) {
+        good = good && (compared == Type::I64 || ordered);
+        continue;
+      }
+      const bool is_extremum =
+          compares && cfg.at(condition).op == Op::Lt &&
+          std::ranges::is_permutation(std::array{a.args[i], c.args[i]}, std::span(cfg.at(condition).args, 2));
+      good = good && compared == type && (is_extremum || (!carried[a.args[i]] && !carried[c.args[i]]));
     }
     if (!good || choices == 0 || choices > kMostChoices) continue;
     Edge on;

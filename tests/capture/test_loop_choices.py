@@ -1,4 +1,4 @@
-"""Sums to which only some rounds add: without a branch, and with the sign of zero, the overflow and the exceptions of the rounds that add."""
+"""Sums to which only some rounds add, and the greatest of all rounds so far: without a branch, and with the signs of zero, NaN and the exceptions of the interpreter."""
 
 from __future__ import annotations
 
@@ -91,3 +91,56 @@ def test_the_sign_of_a_sum_of_nothing():
     marked = fj.jit(add_positive)
     for _ in range(3):
         assert math.copysign(1.0, marked(np.full(20, -1.0), -0.0)) == -1.0
+
+
+def running_maximum(a, start):
+    best, out = a[0], np.empty_like(a)
+    for i in range(len(a)):
+        if a[i] > best:
+            best = a[i]
+        out[i] = best
+    return best, out
+
+
+def place_of_least(a, start):
+    best, at = np.inf, -1
+    for i in range(len(a)):
+        if a[i] < best:
+            best, at = a[i], i
+    return best, at
+
+
+def both_ends(a, start):
+    low = high = a[0]
+    for value in a:
+        if value < low:
+            low = value
+        if high < value:
+            high = value
+    return low, high
+
+
+def last_of_equal(a, start):
+    best, at = a[0], 0
+    for i in range(len(a)):
+        if a[i] >= best:
+            best, at = a[i], i
+    return best, at
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize("form", [running_maximum, place_of_least, both_ends, last_of_equal])
+def test_the_greatest_so_far(form, array):
+    marked = fj.jit(form)
+    for _ in range(3):
+        for a in (ARRAYS[array], np.roll(ARRAYS[array], 7), ARRAYS[array][::-1]):
+            check_same(run(form, (a, 0)), run(marked, (a, 0)), form.__name__)
+
+
+@pytest.mark.parametrize("form", [running_maximum])
+def test_the_greatest_so_far_is_chosen_without_a_branch(form):
+    marked = fj.jit(form)
+    for _ in range(3):
+        marked(ARRAYS["mixed"], 0)
+    (text,) = [entry["graph"] for entry in marked._report()["entries"] if entry["kind"] == "loop"]
+    assert "f64 = select" in text
