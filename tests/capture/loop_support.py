@@ -51,3 +51,15 @@ def seen(function: Callable, args: tuple) -> Seen:
     """What a call does, with one NaN for all."""
     found = run(function, args)
     return dataclasses.replace(found, outcome=one_nan(found.outcome))
+
+
+def compiled(function, *args, **options):
+    """The function marked, after a call; equal to the plain one."""
+    marked = fj.jit(**options)(function)
+    for _ in range(3):
+        check_same(run(function, copies(args)), run(marked, copies(args)), function.__name__)
+    return marked
+
+
+def copies(args):
+    return tuple(a.copy() if isinstance(a, (np.ndarray, list)) else a for a in args)
