@@ -160,6 +160,7 @@ struct SymbolRanges {
 
 struct Bound {
   std::vector<int64_t> symbols;
+  std::vector<int64_t> measured;  // by Program::measured: what the steps that go by it are bound to, or kUnknown
   SymbolRanges ranges;
   std::vector<BoundStep> steps;
   std::vector<int64_t> temp_offsets;  // by buffer; -1 where it is no Temp

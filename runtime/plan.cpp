@@ -476,6 +476,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<Ready>& own,
   const ThreadLimit limit(options.threads);
   std::unique_ptr<Bound> measured;  // for what has been measured so far
   out.measured.assign(program.measured.size(), 0);
+  std::size_t next_measured = 0;
+  bool as_before = true;  // has the run measured what the one before did, each number once and in their order?
   const auto measure = [&](const BoundFlow& flow) {
     int64_t n = 0;
     std::memcpy(&n, buffers[flow.step->a] + flow.offset, sizeof n);
@@ -487,6 +489,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<Ready>& own,
       measured.reset(ready.measured.exchange(nullptr, std::memory_order_acq_rel));
       if (!measured) measured = std::make_unique<Bound>(bound);
       measured->symbols = bound.symbols;
+      measured->measured.resize(program.measured.size(), kUnknown);
       for (std::size_t i = 0; i < count; ++i)
         if (program.buffers[i].kind == BufferKind::DimValue)
           buffers[i] = reinterpret_cast<char*>(&measured->dim_values[i]);
@@ -496,8 +499,14 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<Ready>& own,
     while (static_cast<uint32_t>(program.measured[--k].symbol) != flow.step->target)
       measured->symbols[static_cast<std::size_t>(program.measured[k].symbol)] = kUnknown;
     measured->symbols[flow.step->target] = out.measured[k] = n;
-    rebind(program, code, dependents[k], *measured);
-    state.redo = measured->redo;
+    as_before = as_before && k == next_measured && measured->measured[k] == n;
+    next_measured = k + 1;
+    if (!as_before) {
+      rebind(program, code, dependents[k], *measured);
+      std::fill(measured->measured.begin() + static_cast<std::ptrdiff_t>(k), measured->measured.end(), kUnknown);
+      state.redo = measured->redo;
+      if (!state.redo) measured->measured[k] = n;
+    }
     if (state.redo || measured->temp_bytes <= room) return;
     char* const larger = static_cast<char*>(allocate(static_cast<std::size_t>(measured->temp_bytes)));
     if (!larger) {

@@ -437,3 +437,25 @@ def test_views_of_nothing():
     check(in_a_row, (empty,), (np.zeros(0, "f2"),))
     for calls in ([(empty,), (nothing,)], [(np.full(4, 10.0),), (nothing,), (empty,)], [(np.zeros((3, 0)),), (np.full((2, 3), 10.0),)]):
         check(columns, *calls)
+
+
+def test_counts_that_repeat_and_change():
+    """Steps behind a count are bound again only if one of the counts so far has changed."""
+
+    def chosen(x, y):
+        above, below = x[x > 0], y[y < 0]
+        both = above[above > 1]
+        return above * 2, below.sum(), both + 1, (below * 3)[::-1]
+
+    rng = np.random.default_rng(2)
+    base = np.concatenate([rng.uniform(0.1, 3.0, 20), -rng.uniform(0.1, 3.0, 12)])
+    marked = fj.jit(chosen, fullgraph=True)
+    for call in range(12):
+        x, y = rng.permutation(base), rng.permutation(base)
+        if call % 3 == 2:
+            x[:call] = 2.0
+        if call % 4 == 3:
+            y[: 2 * call] = -1.5
+        for expected, actual in zip(chosen(x, y), marked(x, y)):
+            np.testing.assert_array_equal(expected, actual)
+            assert expected.shape == actual.shape
