@@ -200,8 +200,9 @@ struct Dependents {
 };
 Dependents dependents_of(const codegen::Program& program, graph::SymbolId symbol);
 
-/// What goes by symbols that say no more than where operands begin, such as the counter of a loop around `a[i] + b[i]`.
-/// A program that is bound without their values is bound for all of them: move_operands() gives it those of a run.
+/// Symbols that say where operands begin, and nothing else, such as the counter of a loop around `a[i] + b[i]`, and
+/// what is evaluated from them. A program that is bound without their values is bound for all of them: move_operands()
+/// gives it those of a run.
 struct Movable {
   struct Place {
     std::size_t step, operand;

@@ -650,7 +650,7 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
   std::unique_ptr<Ready> moved = impl.moved_to(ready, symbols);
   const Ready& now = *moved;
   RunResult out = impl.run(now, moved, params, results, poll, watched, still);
-  // What undoes the run may have it still.
+  // It is gone if the run may still be undone.
   if (moved) delete ready.moved.exchange(moved.release(), std::memory_order_acq_rel);
   return out;
 }

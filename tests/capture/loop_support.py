@@ -48,7 +48,7 @@ def one_nan(state: object) -> object:
 
 
 def seen(function: Callable, args: tuple) -> Seen:
-    """What a call does, with one NaN for all."""
+    """As run(), but all NaN in results are the same one."""
     found = run(function, args)
     return dataclasses.replace(found, outcome=one_nan(found.outcome))
 

@@ -98,7 +98,7 @@ TEST(Bound, ACounterMovesOperandsOnly) {
   const Movable movable = movable_of(f.program);
   EXPECT_TRUE(movable.holds(0));
   EXPECT_FALSE(movable.holds(1));
-  EXPECT_TRUE(movable.holds(7));  // a symbol that nothing goes by
+  EXPECT_TRUE(movable.holds(7));  // a symbol that is in no expression
   EXPECT_FALSE(movable.places.empty());
   Bound moved =
       runtime::bind(f.program, f.code, std::vector<int64_t>{kUnknown, 6}, std::vector<int64_t>{9, 6}, false, 1 << 20);
