@@ -32,7 +32,7 @@ std::size_t operand_count(const Step& step) {
   return product && is_plain(*product) ? 3 : 0;
 }
 
-/// Of a step that no other bound program shares (own_steps).
+/// The same operand in the bound step, which belongs to this bound program alone (own_steps).
 BoundOperand& operand_of(BoundStep& step, std::size_t operand) {
   if (auto* loop = std::get_if<BoundLoop>(&step)) return loop->operands[operand];
   if (auto* call = std::get_if<BoundLibraryCall>(&step)) return call->operands[operand];

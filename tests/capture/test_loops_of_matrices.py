@@ -263,7 +263,6 @@ def form(neighbours, d, g, weights, sigma):
     assert stays_inside(marked)
     (text,) = {entry["graph"] for entry in loops(marked)}
     assert text.count("update matmul") >= 2 and "update multiply" in text and "update add" in text
-    assert fj.explain(form)(neighbours, numbers(complex, 4, 3, 3, 3), numbers(complex, 5, 4, 3, 3), numbers(complex, 3, 4, 3), np.zeros((5, 4, 3, 3), complex))
 
 
 COUNT = int(os.environ.get("FRAMEJIT_TEST_PROGRAMS", "60"))
