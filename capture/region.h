@@ -161,6 +161,12 @@ struct CaptureOptions {
   bool (*leave_alone)(PyCodeObject* code) = nullptr;
 };
 
+/// What compiled loops have found out about one loop. It is captured again then.
+struct LoopFindings {
+  bool wraps_indices = false;  // indices that are a natural number less a constant are often below 0
+  bool boxes_lists = false;    // lists cannot give their numbers to the loop, or that takes longer than the loop
+};
+
 struct CaptureRequest {
   std::shared_ptr<const CodeView> view;
   uint32_t entry = 0;    // an Instr index
@@ -174,9 +180,8 @@ struct CaptureRequest {
   const std::set<uint32_t>* bytecode_loops = nullptr;
   /// Loops of which earlier captures found that they would not compile.
   RefusedLoops* refused_loops = nullptr;
-  /// Of the loop at the entry: are indices that are a natural number less a constant often below 0? A compiled loop
-  /// that took them not to be says so here.
-  std::shared_ptr<bool> wraps_indices;
+  /// Of the loop at the entry.
+  std::shared_ptr<LoopFindings> findings;
   std::vector<Frontend*> frontends;
   CaptureOptions options;
 };

@@ -197,7 +197,7 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
   LoopObject o;
   o.value = static_cast<uint32_t>(values.size());
   o.dtype = v.dtype;
-  values.insert(values.end(), v.ids.begin(), v.ids.end());
+  values.insert(values.end(), v.ids.begin(), v.is_unboxed() ? v.ids.begin() + 1 : v.ids.end());
   if (v.goes_over_tuple()) values.push_back(integer(v.op));
   switch (v.kind) {
     case Kind::Unbound:

@@ -84,7 +84,7 @@ class LoopBuilder {
 
   bool in_nest(uint32_t pc) const { return head <= pc && pc <= last; }
   /// Have many indices been below 0? If not, those that are none when the loop begins are taken to stay so.
-  bool wraps_indices() const { return program->wraps_indices && *program->wraps_indices; }
+  bool wraps_indices() const { return program->findings && program->findings->wraps_indices; }
   /// At the call behind a generator expression: are all of its items there, in a list?
   bool has_items(uint32_t pc, const std::vector<Typed>& stack) const {
     return pc == last && pc != head && request.view->calls_comprehension(head) && !stack.empty() &&

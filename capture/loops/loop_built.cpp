@@ -63,6 +63,8 @@ int64_t bytes_of(PyObject* made) {
 bool is_full() {
   constexpr std::size_t kMost = 4096;
   constexpr int64_t kMostBytes = 1 << 24;
+  const UnboxedMemory unboxed = memory_of_unboxed();
+  if (unboxed.lists >= kMost || unboxed.bytes > kMostBytes) return true;
   if (made_lists.size() < kMost && made_bytes <= kMostBytes) return false;
   // An object that another one holds stays alive without us: what goes from a container is kept here then.
   std::erase_if(made_lists, [](const Ref<>& made) { return Py_REFCNT(made.get()) > 1; });
@@ -84,9 +86,16 @@ bool keep_taken(PyObject* item) {
   return true;
 }
 
-MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) {
+Ref<> take_last_made() {
+  Ref<> last = std::move(made_lists.back());
+  made_lists.pop_back();
+  return last;
+}
+
+std::vector<Ref<>> take_made_lists() {
   made_bytes = 0;
   release_generators();
+  return std::exchange(made_lists, {});
 }
 
 Ref<> built(int64_t code) {
@@ -147,9 +156,9 @@ void Parts::add(const Typed& v) {
     case Kind::Bool: return add(kBoolPart, v.ids[0]);
     case Kind::Scalar: add(kScalarPart, v.ids[0]); return add(static_cast<uint64_t>(v.dtype), cfg::kNone);
     case Kind::Character: return add(kCharacterPart, v.ids[0]);
-    case Kind::List: return add(kObjectPart, v.ids[0]);
+    case Kind::List: return add(kObjectPart, boxed(t_, v));
     case Kind::Object:
-      if (const std::optional<Typed> list = list_of(t_, v)) return add(kObjectPart, list->ids[0]);
+      if (const std::optional<Typed> list = list_of(t_, v)) return add(kObjectPart, boxed(t_, *list));
       if (!v.value->is_constant()) break;
       t_.program->held.push_back(v.value->object);
       return add(kObjectPart, t_.address(v.value->object.get()));

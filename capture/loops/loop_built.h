@@ -44,6 +44,16 @@ int64_t keep_made(Make&& make) {
   [[maybe_unused]] const py::NoCollection no_collection;
   return keep(Ref<>::steal(make()));
 }
+/// Gives what is kept.
+std::vector<Ref<>> take_made_lists();
+/// Gives what was kept last.
+Ref<> take_last_made();
+/// How many lists that the loop has made are unboxed, and what their numbers take.
+struct UnboxedMemory {
+  std::size_t lists = 0;
+  int64_t bytes = 0;
+};
+UnboxedMemory memory_of_unboxed();
 /// The same for an item that is taken from a list, and that a variable of the loop gets. False: there are too many.
 bool keep_taken(PyObject* item);
 

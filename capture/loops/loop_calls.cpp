@@ -350,7 +350,7 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     return binary(t, kPower, args[0], args[1]);
   if (named("len") && count == 1) {
     if (args[0].kind == Kind::Tuple) return of_int(t.integer(static_cast<int64_t>(args[0].items.size())), true);
-    if (const std::optional<Typed> list = list_of(t, args[0])) return of_int(t.load(list->ids[0], py::kListSize), true);
+    if (const std::optional<Typed> list = list_of(t, args[0])) return of_int(count_of(t, *list), true);
     if (args[0].kind == Kind::String) return of_int(args[0].ids[1], true);
     if (args[0].kind == Kind::Character) return of_int(t.integer(1), true);
     if (const Typed* array = array_of(t, args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);

@@ -106,6 +106,35 @@ Typed call_with_objects(LoopTranslator& t, PyObject* function, const std::vector
 /// Makes a call with an effect. Gives what the function gives, which is not 0.
 cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone);
 
+// loop_unboxed.cpp
+/// Lets the loop have the numbers of a list that is there at the entry, if they are to be unboxed. `place`: the list's
+/// in LoopProgram::fetched.
+void unbox_at_entry(LoopTranslator& t, Typed& list, uint32_t place);
+/// The same for a list that the loop has just made.
+void unbox_where_made(LoopTranslator& t, Typed& list);
+/// Is a new list to be made of the numbers of these operands, lists and displays? If so, make_numbers gives it room for
+/// `count` numbers, and the functions that follow give it these.
+bool makes_numbers(LoopTranslator& t, const Typed& list, const std::vector<Typed>& operands);
+void make_numbers(LoopTranslator& t, Typed& list, cfg::Id count);
+/// How many numbers such an operand has.
+cfg::Id numbers_in(LoopTranslator& t, const Typed& operand);
+/// From the place `at` on, the numbers of an operand.
+void put_numbers(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& operand);
+/// A part of another list, from `first` on.
+void put_part(LoopTranslator& t, const Typed& list, const Typed& from, cfg::Id first);
+/// One number in all places.
+void put_copies(LoopTranslator& t, const Typed& list, const Typed& number);
+/// The numbers from `start` on, which differ by `step`.
+void put_range(LoopTranslator& t, const Typed& list, cfg::Id start, cfg::Id step);
+/// How many items a list has.
+cfg::Id count_of(LoopTranslator& t, const Typed& list);
+/// The address of a list whose objects are needed.
+cfg::Id boxed(LoopTranslator& t, const Typed& list);
+/// The same where they are needed only if the result of the instruction is not made of numbers.
+cfg::Id boxed_operand(LoopTranslator& t, const Typed& list);
+Typed unboxed_item(LoopTranslator& t, const Typed& list, cfg::Id at);
+void store_unboxed(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& value);
+
 // loop_text.cpp
 /// An existing exact str by its characters; nothing for anything else.
 std::optional<Typed> string_of(LoopTranslator& t, const Typed& v);

@@ -33,7 +33,7 @@ cfg::Id has_more(LoopTranslator& t, const Typed& iterator) {
   if (iterator.items.empty()) return t.integer(1);
   if (iterator.goes_over_tuple())
     return t.integer(static_cast<std::size_t>(iterator.op) < iterator.items[0].items.size());
-  return t.op(Op::Lt, Type::I64, iterator.ids[0], t.load(iterator.items[0].ids[0], py::kListSize));
+  return t.op(Op::Lt, Type::I64, iterator.ids[0], count_of(t, iterator.items[0]));
 }
 
 /// The next item of an iterator that has one.

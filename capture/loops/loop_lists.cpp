@@ -352,13 +352,28 @@ std::string held_as(const Typed& v) {
 
 namespace {
 
-Typed list_at(LoopTranslator& t, cfg::Id address, std::string holds) {
+/// The list that the instruction makes, without a value.
+Typed list_here(LoopTranslator& t, std::string holds) {
   Typed list;
   list.kind = Kind::List;
-  list.ids = {address};
   list.holds = std::move(holds);
   list.array = 1 + (t.frame().pc << 1);
   return list;
+}
+
+Typed list_at(LoopTranslator& t, cfg::Id address, std::string holds) {
+  Typed list = list_here(t, std::move(holds));
+  list.ids = {address};
+  unbox_where_made(t, list);
+  return list;
+}
+
+/// What the items of a display are, if they are alike.
+std::string held_in(const Typed& display) {
+  std::string holds = display.items.empty() ? "" : held_as(display.items[0]);
+  for (const Typed& item : display.items)
+    if (held_as(item) != holds) holds = "";
+  return holds;
 }
 
 void require_loop(LoopTranslator& t) {
@@ -371,9 +386,12 @@ Typed made_list(LoopTranslator& t, const Typed& display) {
   require_loop(t);
   Typed items = display;
   for (Typed& item : items.items) item = item.kind == Kind::Display ? made_list(t, item) : known(t, item);
-  std::string holds = items.items.empty() ? "" : held_as(items.items[0]);
-  for (const Typed& item : items.items)
-    if (held_as(item) != holds) holds = "";
+  std::string holds = held_in(items);
+  if (Typed list = list_here(t, holds); makes_numbers(t, list, {items})) {
+    make_numbers(t, list, numbers_in(t, items));
+    put_numbers(t, list, t.integer(0), items);
+    return list;
+  }
   Parts parts(t);
   parts.add(items);
   return list_at(t, update(t, kNewList, parts.code(), t.integer(0)), std::move(holds));
@@ -381,35 +399,74 @@ Typed made_list(LoopTranslator& t, const Typed& display) {
 
 std::optional<Typed> list_binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
   const auto is_list = [&](const Typed& v) { return v.kind == Kind::Display || list_of(t, v); };
-  const auto as_list = [&](const Typed& v) { return v.kind == Kind::Display ? made_list(t, v) : *list_of(t, v); };
+  // A display stays one where numbers are made of it.
+  const auto operand = [&](Typed v) {
+    if (v.kind != Kind::Display) return *list_of(t, v);
+    for (Typed& item : v.items) item = item.kind == Kind::Display ? made_list(t, item) : known(t, item);
+    v.holds = held_in(v);
+    return v;
+  };
+  const auto as_list = [&](const Typed& v) { return v.kind == Kind::Display ? made_list(t, v) : v; };
   if (nb == kMul && (is_list(a) || is_list(b)) && (a.kind == Kind::Int || b.kind == Kind::Int)) {
     require_loop(t);
-    const Typed list = as_list(is_list(a) ? a : b);
-    return list_at(t, update(t, kRepeatList, list.ids[0], (is_list(a) ? b : a).ids[0]), list.holds);
+    const Typed from = operand(is_list(a) ? a : b);
+    const cfg::Id times = (is_list(a) ? b : a).ids[0];
+    Typed list = list_here(t, from.holds);
+    if (from.kind == Kind::Display && from.items.size() == 1 && makes_numbers(t, list, {from})) {
+      make_numbers(t, list,
+                   t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, t.integer(0), times), times, t.integer(0)));
+      put_copies(t, list, from.items[0]);
+      return list;
+    }
+    return list_at(t, update(t, kRepeatList, boxed_operand(t, as_list(from)), times), from.holds);
   }
   if (nb != kAdd || !is_list(a) || !is_list(b)) return std::nullopt;
   require_loop(t);
-  const Typed first = as_list(a), second = as_list(b);
-  const bool alike = first.holds == second.holds;
-  return list_at(t, update(t, kJoinLists, first.ids[0], second.ids[0]), alike ? first.holds : "");
+  const Typed first = operand(a), second = operand(b);
+  Typed list = list_here(t, first.holds == second.holds ? first.holds : "");
+  if (makes_numbers(t, list, {first, second})) {
+    const cfg::Id of_first = numbers_in(t, first);
+    make_numbers(t, list, t.op(Op::Add, Type::I64, of_first, numbers_in(t, second)));
+    put_numbers(t, list, t.integer(0), first);
+    put_numbers(t, list, of_first, second);
+    return list;
+  }
+  return list_at(t, update(t, kJoinLists, boxed_operand(t, as_list(first)), boxed_operand(t, as_list(second))),
+                 list.holds);
 }
+
+namespace {
+
+Typed copied_part(LoopTranslator& t, const Typed& from, cfg::Id first, cfg::Id count) {
+  if (Typed list = list_here(t, from.holds); makes_numbers(t, list, {from})) {
+    make_numbers(t, list, count);
+    put_part(t, list, from, first);
+    return list;
+  }
+  return list_at(t, update(t, kPartOfList, boxed_operand(t, from), first, count), from.holds);
+}
+
+}  // namespace
 
 Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key) {
   require_loop(t);
-  const std::optional<Cut> cut = cut_of(t, key, t.load(list.ids[0], py::kListSize));
+  const std::optional<Cut> cut = cut_of(t, key, count_of(t, list));
   if (!cut || cut->down || !t.cfg.is_const(cut->step) || t.cfg.at(cut->step).imm != 1)
     throw NotCompiled{"a part of a list with a step"};
-  return list_at(t, update(t, kPartOfList, list.ids[0], cut->first, cut->count), list.holds);
+  return copied_part(t, list, cut->first, cut->count);
 }
 
 std::optional<Typed> list_from(LoopTranslator& t, const Typed& v) {
   require_loop(t);
-  if (const std::optional<Typed> list = list_of(t, v))
-    return list_at(t, update(t, kPartOfList, list->ids[0], t.integer(0), t.load(list->ids[0], py::kListSize)),
-                   list->holds);
+  if (const std::optional<Typed> list = list_of(t, v)) return copied_part(t, *list, t.integer(0), count_of(t, *list));
   if (v.kind == Kind::String) return list_at(t, update(t, kListOfString, address_of_string(t, v), t.integer(0)), "u");
   if (v.kind != Kind::Range) return std::nullopt;
   const Typed iterator = iterator_over(t, v);
+  if (Typed list = list_here(t, "i"); makes_numbers(t, list, {})) {
+    make_numbers(t, list, iterator.ids[1]);
+    put_range(t, list, iterator.ids[0], iterator.ids[2]);
+    return list;
+  }
   return list_at(t, update(t, kListOfRange, iterator.ids[0], iterator.ids[2], iterator.ids[1]), "i");
 }
 
@@ -421,7 +478,7 @@ std::optional<Typed> builtin_of_list(LoopTranslator& t, PyObject* builtin, const
   if (holds != "f" && holds != "i") return std::nullopt;
   require_loop(t);
   t.program->held.push_back(Ref<>::share(builtin));
-  const cfg::Id function = t.address(builtin), from = list->ids[0];
+  const cfg::Id function = t.address(builtin), from = boxed(t, *list);
   if (is_sorted) return list_at(t, update(t, kSortedList, function, from), holds);
   update(t, holds == "f" ? kFloatOfList : kIntOfList, function, from);
   const cfg::Id at = t.address(&given);
@@ -443,12 +500,12 @@ Typed call_with_objects(LoopTranslator& t, PyObject* function, const std::vector
 
 void append(LoopTranslator& t, const Typed& list, const Typed& item) {
   if (list.holds.empty()) t.note_appended(list, held_as(item));
-  const cfg::Id to = list.ids[0];
+  const cfg::Id to = boxed(t, list);
   switch (item.kind) {
     case Kind::Float: update(t, kAppendFloat, to, t.op(Op::Bits, Type::I64, item.ids[0])); return;
     case Kind::Int: update(t, kAppendInt, to, item.ids[0]); return;
     case Kind::Bool: update(t, kAppendBool, to, item.ids[0]); return;
-    case Kind::List: update(t, kAppendList, to, item.ids[0]); return;
+    case Kind::List: update(t, kAppendList, to, boxed(t, item)); return;
     default: break;
   }
   require_loop(t);
@@ -458,11 +515,11 @@ void append(LoopTranslator& t, const Typed& list, const Typed& item) {
 }
 
 Typed take_last(LoopTranslator& t, const Typed& list, bool is_unpacked) {
-  const cfg::Id size = t.load(list.ids[0], py::kListSize);
+  const cfg::Id from = boxed(t, list), size = count_of(t, list);
   t.check(t.op(Op::Ne, Type::I64, size, t.integer(0)));
   Typed item = item_of(t, list, t.op(Op::Sub, Type::I64, size, t.integer(1)));
   const bool is_held = item.kind == Kind::List || (item.kind == Kind::Tuple && !is_unpacked);
-  update(t, kDropLast, list.ids[0], t.integer(is_held));
+  update(t, kDropLast, from, t.integer(is_held));
   if (!is_held) item.ids.resize(item.kind == Kind::Tuple ? 0 : item.ids.size());
   return item;
 }

@@ -549,7 +549,7 @@ Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
   }
   if (const std::optional<Typed> list = list_of(t, container)) {
     if (key.kind == Kind::Slice) return part_of_list(t, *list, key);
-    return item_of(t, *list, index(t, key, t.load(list->ids[0], py::kListSize)));
+    return item_of(t, *list, index(t, key, count_of(t, *list)));
   }
   if (container.kind == Kind::String) {
     if (key.kind == Kind::Slice) throw NotCompiled{"a part of a str"};
@@ -592,7 +592,9 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
                       value.kind == Kind::Character;
     if (!fits || (!list->holds.empty() && list->holds != held_as(value)))
       throw NotCompiled{"an assignment of another type to an item of a list"};
-    const cfg::Id at = index(t, key, t.load(list->ids[0], py::kListSize));
+    const cfg::Id at = index(t, key, count_of(t, *list));
+    t.note_item(*list);
+    if (list->is_unboxed()) return store_unboxed(t, *list, at, value);
     const cfg::Id slot = t.op(Op::Add, Type::I64, t.load(list->ids[0], py::kListItems),
                               t.op(Op::Mul, Type::I64, at, t.integer(sizeof(PyObject*))));
     store_in_list(t, slot, value);

@@ -15,6 +15,7 @@
 
 namespace framejit::capture {
 
+struct LoopFindings;
 struct Recursion;
 
 /// How an object that is live at an exit is made of the values that the exit lists. Indices of values are places in
@@ -77,14 +78,39 @@ struct LoopExit {
   int line = 0;
 };
 
+/// A list of the entry whose items are numbers of one type while the loop runs.
+struct UnboxedList {
+  uint32_t list;  // its place in LoopProgram::fetched
+  char holds;     // as in Typed::holds
+};
+
+/// The numbers of a list, which the loop reads and changes in place of its objects.
+struct ListNumbers {
+  Ref<> list;
+  int64_t* numbers;  // integers, truths, or the bits of floats
+  int64_t count;
+  char holds;
+};
+
+/// Gives the loop that is about to run the numbers of a list; null: it holds something else, or there is no memory.
+const ListNumbers* unbox(PyObject* list, char holds);
+
 /// Takes over the lists that loops have made since the last one was left, and what they have taken from lists.
 /// Variables of the loop, which hold no references, may use them until this goes.
 class MadeLists {
  public:
   MadeLists();
+  /// Makes objects of the numbers of all lists that somebody else holds, before another loop may run. False: no
+  /// memory, an exception is set.
+  bool box();
+  /// Was there a list in the loop that could not be unboxed?
+  bool has_failed() const { return has_failed_; }
 
  private:
   std::vector<Ref<>> lists_;
+  std::vector<ListNumbers> unboxed_;
+  std::vector<std::unique_ptr<int64_t[]>> memory_;  // of some of their numbers
+  bool has_failed_;
 };
 
 struct LoopProgram {
@@ -92,6 +118,9 @@ struct LoopProgram {
   /// Each has room for two, so one can be computed while the one before is still needed. Its second part holds one
   /// result that will be stored in an array. The memory is aligned to the size of the first part.
   static constexpr int64_t kScratch = -1;
+  /// The objects for `unboxed[k]`: where its numbers are, and how many.
+  static constexpr int64_t numbers_of(std::size_t k) { return -2 - 2 * static_cast<int64_t>(k); }
+  static constexpr int64_t count_of(std::size_t k) { return numbers_of(k) - 1; }
   static constexpr int64_t kTemporaries = 8, kTemporaryLength = 1 << 10, kResultLength = 1 << 14;
   static constexpr int64_t kResultAt = 2 * kTemporaries * kTemporaryLength;
 
@@ -102,8 +131,10 @@ struct LoopProgram {
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
   bool has_scratch = false;
-  bool has_long_vectors = false;         // for which several elements at once pay from the first run on
-  std::shared_ptr<bool> wraps_indices;   // see CaptureRequest
+  bool has_long_vectors = false;  // for which several elements at once pay from the first run on
+  std::shared_ptr<LoopFindings> findings;
+  std::vector<UnboxedList> unboxed;      // lists of the entry whose numbers the loop has in place of objects
+  std::vector<uint32_t> boxed;           // other lists of the entry that it reads or changes: places in `fetched`
   std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };
 

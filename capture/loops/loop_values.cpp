@@ -296,6 +296,7 @@ std::optional<Typed> list_of(LoopTranslator& t, const Typed& v) {
   list.ids = {t.input(cfg::Op::Object, place)};
   list.array = (1 + place) << 1;
   list.holds = held_by(v.value->object.get());
+  unbox_at_entry(t, list, place);
   return list;
 }
 
@@ -394,6 +395,7 @@ Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
       return tuple;
     }
     case 'l': {
+      t.note_inner_list();
       check_type(t, item, &PyList_Type);
       Typed inner;
       inner.kind = Kind::List;
@@ -409,6 +411,8 @@ Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
 
 /// The item at an index that is known to be within the list.
 Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
+  t.note_item(list);
+  if (list.is_unboxed()) return unboxed_item(t, list, at);
   const std::string holds = t.items_of(list);
   if (holds.empty()) throw NotCompiled{"an item of a list of other things than numbers"};
   return unboxed(t, t.load(t.load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*)), holds);
@@ -434,7 +438,7 @@ cfg::Id truth(LoopTranslator& t, const Typed& v) {
       throw NotCompiled{"the truth of an object"};
     case Kind::Tuple: return t.integer(!v.items.empty());
     case Kind::Character: return t.integer(1);
-    case Kind::List: return t.op(cfg::Op::Ne, cfg::Type::I64, t.load(v.ids[0], py::kListSize), t.integer(0));
+    case Kind::List: return t.op(cfg::Op::Ne, cfg::Type::I64, count_of(t, v), t.integer(0));
     default: throw NotCompiled{"the truth of an object"};
   }
 }

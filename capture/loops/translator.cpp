@@ -58,7 +58,7 @@ LoopTranslator::LoopTranslator(const CaptureRequest& its_request, uint32_t last_
       session(text_of(its_request.view->code()->co_qualname), varied, its_request.frontends),
       executor(session, its_request.options) {
   varied.all = true;
-  program->wraps_indices = request.wraps_indices;
+  program->findings = request.findings;
   if (request.varied) varied.names = request.varied->names;
   for (int k = 0; k < request.view->local_count(); ++k) varied.names.insert(text_of(request.view->local_name(k)));
 }
@@ -123,6 +123,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       break;
     case Kind::List:
       key += v.holds;
+      key += v.is_unboxed() ? '+' : '-';
       number(v.array);
       break;
     case Kind::Iterator:
@@ -828,6 +829,7 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   } else if (!goes_round()) {
     return stays(first_why.empty() ? "it never goes round" : first_why, first_line);
   }
+  choose_lists();
   for (uint32_t i = head; i <= last; ++i) {
     const int line = instrs[i].line;
     if (line <= 0) continue;

@@ -31,6 +31,9 @@ struct VersionHints {
   /// How Typed::holds names what is appended to lists of unknown items, by Typed::array; "": it is of several kinds.
   /// Lists that are there at the entry have even numbers, others have a number by the instruction that makes them.
   std::map<uint32_t, std::string> appended;
+  /// Lists by the same numbers: whose numbers the loop is to have in place of objects, and which need their objects.
+  std::set<uint32_t> unboxed, boxed;
+  bool has_inner_lists = false;  // lists hold lists, which may be those of the entry
 };
 
 /// There is more to know: the translation begins anew.
@@ -70,6 +73,18 @@ class LoopTranslator : public LoopBuilder {
   void note_appended(const Typed& list, const std::string& held);
   /// What a list holds, as Typed::holds has it, or what is appended to it.
   std::string items_of(const Typed& list);
+  /// The loop is to have the numbers of a list: of one that is there at the entry, or one that it makes.
+  bool is_to_unbox(const Typed& list) const;
+  /// An item is read or stored.
+  void note_item(const Typed& list);
+  /// The loop makes a list.
+  void note_made(const Typed& list);
+  /// What is done is simpler if the list is unboxed.
+  void prefer_unboxed(const Typed& list);
+  /// What is done needs the objects of the list.
+  void require_boxed(const Typed& list);
+  /// An item of a list is a list.
+  void note_inner_list();
   void push(Typed v);
   /// Gives the value an identity, if it can have one.
   void name(Typed& v);
@@ -149,6 +164,8 @@ class LoopTranslator : public LoopBuilder {
   /// The instruction is translated once for each type of a number.
   void decide(const Typed& either);
   uint32_t level_of(const LoopState& at);
+  /// Begins anew if lists have been found that are to be unboxed.
+  void choose_lists();
   void jump(uint32_t target);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
   void step(const Instr& i);
@@ -156,7 +173,9 @@ class LoopTranslator : public LoopBuilder {
   std::vector<std::pair<uint32_t, uint32_t>> loops_;  // the first and last instruction of each
   std::optional<DeadLocals> dead_;                    // once it is asked for
   VersionHints hints_;
-  std::set<uint32_t> asked_for_items_;                             // of lists of unknown items
+  std::set<uint32_t> asked_for_items_;    // of lists of unknown items
+  std::map<uint32_t, uint32_t> made_at_;  // by the number of a list: how many loops are around where it is made
+  std::set<uint32_t> used_inside_;        // of lists whose items are used in a loop that is further in
   std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;

@@ -64,7 +64,8 @@ struct Typed {
   std::vector<int64_t> seen;  // View, Vector: the lengths, or those of the array that it is a part of, at capture
   int op = 0;                 // Vector: as BINARY_OP has it, or a VectorKind. Iterator over a tuple: its next item
   std::vector<cfg::Id> ids;   // its values: see LoopObject. String: where its characters are, and how many. Tuple: its
-                              // address, if a list holds it. Dead, Either: those of LoopObject::Kind::Tagged
+                              // address, if a list holds it. Dead, Either: those of LoopObject::Kind::Tagged. List:
+                              // its address; if it is unboxed, then where its numbers are, and how many
   std::vector<Typed> items;   // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
                               // it goes over; none: it counts. Joint: iterators. Vector: operands. Function: the cells
                               // of its closure. Generator: its function, and what it goes over. Cell: what it holds
@@ -81,6 +82,8 @@ struct Typed {
     return is_single() || kind == Kind::Character || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range ||
            kind == Kind::Either;
   }
+  /// A list whose numbers the loop has, in place of its objects.
+  bool is_unboxed() const { return kind == Kind::List && ids.size() > 1; }
   /// An array, or what may be one.
   bool is_array() const;
   /// Over a tuple: each round has versions of its own, so the place needs no value.

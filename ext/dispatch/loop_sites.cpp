@@ -38,17 +38,17 @@ void LoopSites::cannot_compile(uint32_t head, std::string reason) {
   reasons_[head] = std::move(reason);
 }
 
-std::shared_ptr<bool> LoopSites::wraps_indices(uint32_t head) {
-  std::shared_ptr<bool>& answer = wraps_indices_[head];
-  if (!answer) answer = std::make_shared<bool>(false);
-  return answer;
+std::shared_ptr<capture::LoopFindings> LoopSites::findings(uint32_t head) {
+  std::shared_ptr<capture::LoopFindings>& found = findings_[head];
+  if (!found) found = std::make_shared<capture::LoopFindings>();
+  return found;
 }
 
 void LoopSites::clear() {
   element_loops_.clear();
   bytecode_loops_.clear();
   reasons_.clear();
-  wraps_indices_.clear();
+  findings_.clear();
   refused_.all.clear();
 }
 

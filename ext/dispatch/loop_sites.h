@@ -23,7 +23,7 @@ class LoopSites {
   std::set<uint32_t>& bytecode_loops() { return bytecode_loops_; }
   capture::RefusedLoops& refused_loops() { return refused_; }
   /// See CaptureRequest.
-  std::shared_ptr<bool> wraps_indices(uint32_t head);
+  std::shared_ptr<capture::LoopFindings> findings(uint32_t head);
   /// Why a loop at this instruction cannot be, or null.
   const std::string* reason(uint32_t head) const;
 
@@ -35,7 +35,7 @@ class LoopSites {
  private:
   std::set<uint32_t> element_loops_, bytecode_loops_;
   std::map<uint32_t, std::string> reasons_;
-  std::map<uint32_t, std::shared_ptr<bool>> wraps_indices_;
+  std::map<uint32_t, std::shared_ptr<capture::LoopFindings>> findings_;
   capture::RefusedLoops refused_;
 };
 

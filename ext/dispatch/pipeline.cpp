@@ -131,10 +131,10 @@ capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, ui
 /// As a loop where that can be, else as a recursion of numbers, else as a region.
 capture::CaptureOutcome capture_at(CodeState& state, CompileSite& place, capture::CaptureRequest& request, bool whole) {
   const uint32_t instr = request.entry;
+  request.findings = state.loops.findings(instr);
   capture::CaptureOutcome outcome;
   if (!whole && state.compiles_loops() && is_hot_loop(state, place, instr, request.frame) &&
       !state.loops.bytecode_loops().count(instr) && state.view()->begins_nest(instr)) {
-    request.wraps_indices = state.loops.wraps_indices(instr);
     if (auto loop = capture::capture_loop(request)) {
       // The loop is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
       constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head

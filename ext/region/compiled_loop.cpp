@@ -350,7 +350,32 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
   return {};
 }
 
-bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
+bool CompiledLoop::unbox(const Matched& m) {
+  if (program_->unboxed.empty()) return true;
+  unboxed_.clear();
+  int64_t items = 0;
+  for (const capture::UnboxedList& list : program_->unboxed) {
+    const capture::ListNumbers* const numbers = capture::unbox(fetched(list.list, m), list.holds);
+    if (!numbers) break;
+    unboxed_.emplace_back(numbers->numbers, numbers->count);
+    items += numbers->count;
+  }
+  const auto is_unboxed = [&](uint32_t list) {
+    return std::any_of(program_->unboxed.begin(), program_->unboxed.end(),
+                       [&](const capture::UnboxedList& other) { return fetched(other.list, m) == fetched(list, m); });
+  };
+  if (unboxed_.size() < program_->unboxed.size() ||
+      std::any_of(program_->boxed.begin(), program_->boxed.end(), is_unboxed)) {
+    const capture::MadeLists dropped;
+    boxes_lists_ = true;
+    return false;
+  }
+  constexpr int64_t kNanoseconds = 3;  // to unbox an item and to look at it again
+  unboxing_ns_ += kNanoseconds * items;
+  return true;
+}
+
+Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   // The room for what the frame gets: once the loop has had its effects, there is no way back.
   std::vector<Ref<>> made, held;
   made.reserve(most_made_);
@@ -362,26 +387,33 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   if (most_values_ > kValuesOnStack) on_heap.reset(new int64_t[most_values_]);
   int64_t* values = on_heap ? on_heap.get() : on_stack;
   constexpr std::size_t kObjectsOnStack = 16;
-  void* objects_on_stack[1 + kObjectsOnStack];
+  void* objects_on_stack[kObjectsOnStack];
   std::vector<void*> objects_on_heap;
-  void** objects = objects_on_stack + 1;
-  if (operands_.size() > kObjectsOnStack) {
-    objects_on_heap.resize(1 + operands_.size());
-    objects = objects_on_heap.data() + 1;
+  const std::size_t in_front = 1 + 2 * program_->unboxed.size();
+  void** objects = objects_on_stack + in_front;
+  if (in_front + operands_.size() > kObjectsOnStack) {
+    objects_on_heap.resize(in_front + operands_.size());
+    objects = objects_on_heap.data() + in_front;
   }
   objects[capture::LoopProgram::kScratch] = program_->has_scratch ? scratch() : nullptr;
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
   const bool timed = captured_ || widened_;
   // A loop that is hardly ever left early is not given up: the clock takes longer than what a short one does.
-  const bool measures = timed || (left_early_ < 4 * kFewExits && 64 * left_early_ >= runs());
-  const int64_t start = measures ? now_ns() : 0;
+  const bool measures =
+      timed || !program_->unboxed.empty() || (left_early_ < 4 * kFewExits && 64 * left_early_ >= runs());
   const unsigned char* poll = capture::eval_breaker_byte();
   for (ParallelPart& part : kernels_[use_].parallel) part.runner->set_poll(poll);
   const cfg::Inputs inputs{m.symbols, m.params, objects};
   // Runs that were short so far are not watched.
   const bool may_be_long = runs() < kFirstRuns || run_ns_ > kLongNanoseconds * runs();
   std::optional<LongRun> watch(std::in_place, captured_ && may_be_long && widen_after < kNeverWidened);
+  if (!unbox(m)) return Outcome::Miss;
+  for (std::size_t k = 0; k < unboxed_.size(); ++k) {
+    objects[capture::LoopProgram::numbers_of(k)] = unboxed_[k].first;
+    objects[capture::LoopProgram::count_of(k)] = reinterpret_cast<void*>(unboxed_[k].second);
+  }
+  const int64_t start = measures ? now_ns() : 0;
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
                                                                         inputs, values, poll, capture::recursion_left())
                          : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)
@@ -400,8 +432,10 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   ++(exit.early ? left_early_ : finished_);
   wrapped_ += exit.wraps;
   const int64_t took = measures ? now_ns() - start : 0;
-  const capture::MadeLists made_lists;
+  capture::MadeLists made_lists;
   measured_ += measures;
+  if (!unboxed_.empty()) unboxed_ns_ += took;
+  boxes_lists_ = boxes_lists_ || made_lists.has_failed();
   if (exit.early && took > kLongNanoseconds) ++long_rounds_;
   if (took > kWorthwhileNanoseconds) ++worthwhile_;
   update.exit_instr = exit.instr;
@@ -417,7 +451,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
       made[i] = new_object(exit, static_cast<uint32_t>(i), values, m, made);
   }
   for (const LoopExit::Attribute& attribute : exit.attributes) held.push_back(Ref<>::share(fetched(attribute.of, m)));
-  bool complete = true;
+  bool complete = made_lists.box();
   const auto make = [&](uint32_t index) -> PyObject* {
     const Ref<> o = object(exit, index, values, m, made);
     if (!o && exit.objects[index].kind != LoopObject::Kind::Null &&
@@ -447,7 +481,7 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     complete = complete && PyObject_GenericSetAttr(fetched(attribute.of, m), attribute.name.get(), value.get()) == 0;
   }
   if (timed) note_run(took, was_cut);
-  return complete;
+  return complete ? Outcome::Done : Outcome::Error;
 }
 
 namespace {

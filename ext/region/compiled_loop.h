@@ -11,6 +11,7 @@
 #include "capture/region.h"
 #include "codegen/kernel.h"
 #include "ext/guards/guard_program.h"
+#include "ext/region/plan_runner.h"
 #include "graph/cfg/self_calls.h"
 #include "graph/support/expected.h"
 #include "runtime/exec_memory.h"
@@ -31,9 +32,9 @@ class CompiledLoop {
                                                                    const guards::GuardProgram& guards,
                                                                    const std::string& name, const Options& options);
 
-  /// Runs the loop in a frame for which the guards hold. False: no memory for the objects at the exit, which are None
-  /// then; an exception is set.
-  bool run(const guards::Matched& m, capture::FrameUpdate& update);
+  /// Runs the loop in a frame for which the guards hold. Error: no memory for the objects at the exit, which are None
+  /// then; an exception is set. Miss: a list does not hold the numbers that it was captured with; nothing was done.
+  Outcome run(const guards::Matched& m, capture::FrameUpdate& update);
 
   /// Is it left in its middle so often, or does it call itself so seldom, that it gains nothing?
   bool is_hopeless() const {
@@ -44,10 +45,12 @@ class CompiledLoop {
   }
   /// Does it leave so many indices below 0 to the interpreter that a loop that has them itself is faster? Then the next
   /// capture knows it.
-  bool is_outdated() const {
+  bool wraps_indices() const {
     return wrapped_ > kFewWrapped && 2 * wrapped_ > left_early_ && 4 * left_early_ > runs() &&
            worthwhile_ * 8 < measured_;
   }
+  /// Does it take longer to unbox lists than the loop runs, or has that failed? Then the next capture knows it.
+  bool boxes_lists() const { return boxes_lists_ || (runs() > kFewUnboxed && unboxing_ns_ > unboxed_ns_); }
   std::string graph_text() const;
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
@@ -59,6 +62,7 @@ class CompiledLoop {
  private:
   static constexpr int64_t kFewExits = 256;
   static constexpr int64_t kFewWrapped = 32;
+  static constexpr int64_t kFewUnboxed = 16;
   static constexpr int64_t kFewRecursions = 32;
   static constexpr int64_t kWorthEntering = 8;  // calls that cost the interpreter more than an entry does
 
@@ -66,6 +70,8 @@ class CompiledLoop {
                         std::vector<capture::Ref<>>& made) const;
   capture::Ref<> new_object(const capture::LoopExit& exit, uint32_t index, const int64_t* values,
                             const guards::Matched& m, std::vector<capture::Ref<>>& made) const;
+  /// Gives the loop the numbers of lists. False: one holds something else, or is also a list that is not unboxed.
+  bool unbox(const guards::Matched& m);
   PyObject* fetched(uint32_t index, const guards::Matched& m) const { return guards_->object(m, operands_[index]); }
 
   /// A loop in the nest whose rounds threads may do.
@@ -116,10 +122,13 @@ class CompiledLoop {
   int64_t parallel_rounds_ = 0;
   int64_t recursive_calls_ = 0;  // of runs that came to a result
   int64_t finished_ = 0, left_early_ = 0;
-  int64_t wrapped_ = 0;      // of those left early, at exits for indices below 0
-  int64_t long_rounds_ = 0;  // of those left early
-  int64_t measured_ = 0;     // runs whose time was taken, once some were left early
-  int64_t worthwhile_ = 0;   // of those: runs that took longer than entering the loop
+  bool boxes_lists_ = false;                           // a list could not be unboxed
+  std::vector<std::pair<int64_t*, int64_t>> unboxed_;  // of LoopProgram::unboxed: where the numbers are, how many
+  int64_t unboxing_ns_ = 0, unboxed_ns_ = 0;           // estimated for unboxing lists; of runs with such lists
+  int64_t wrapped_ = 0;                                // of those left early, at exits for indices below 0
+  int64_t long_rounds_ = 0;                            // of those left early
+  int64_t measured_ = 0;                               // runs whose time was taken, once some were left early
+  int64_t worthwhile_ = 0;                             // of those: runs that took longer than entering the loop
 };
 
 }  // namespace framejit::ext::region

@@ -251,18 +251,17 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
 Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update) {
   if (is_outdated_) return Outcome::Miss;
   FRAMEJIT_RUN_MEMORY(s, frame, conditions_->sizes);
-  if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
+  if (const Outcome misfit = fits(s.matched); misfit != Outcome::Done) return misfit;
   if (conditions_->finalizers.may_run(s.matched, true)) return Outcome::Declined;
   // NumPy's scalars report underflow too, if they are asked to.
   if (arrays::ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
-  ++module::stats.kernel_calls;
-  const bool complete = loop_->run(s.matched, update);
-  if (loop_->is_outdated()) {
-    *region_->loop->wraps_indices = true;
-    is_outdated_ = true;
-  }
+  const Outcome outcome = loop_->run(s.matched, update);
+  module::stats.kernel_calls += outcome != Outcome::Miss;
+  capture::LoopFindings& findings = *region_->loop->findings;
+  if (loop_->wraps_indices()) findings.wraps_indices = is_outdated_ = true;
+  if (loop_->boxes_lists()) findings.boxes_lists = is_outdated_ = true;
   if (loop_->is_hopeless()) policy_.give_up(RunPolicy::kLeavesLoop);
-  return complete ? Outcome::Done : Outcome::Error;
+  return outcome;
 }
 
 Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& update) {
