@@ -459,17 +459,19 @@ void CfgNodes::emit_power(Id id) {
   const Node& n = cfg_.at(id);
   const auto exponent = std::bit_cast<double>(cfg_.at(n.args[1]).imm);
   const auto number = [&](double value) {
-    const Xmm to = cc_.newXmmSd();
-    cc_.vmovsd(to, cc_.newDoubleConst(asmjit::ConstPoolScope::kLocal, value));
-    return to;
+    const double lanes[] = {value, value};
+    return cc_.newConst(asmjit::ConstPoolScope::kLocal, lanes, sizeof lanes);
   };
   const QuickPower quick =
       emit_quick_power(cc_, exponent, xmm(n.args[0]), false, number, [&] { return cc_.newXmmSd(); });
   const Label done = cc_.newLabel(), calls = cc_.newLabel();
-  cc_.vucomisd(quick.scale.xmm(), number(QuickPower::kLarge));
-  cc_.ja(calls);
-  cc_.vucomisd(quick.limit.xmm(), quick.error.xmm());
-  cc_.ja(done);  // not for NaN
+  cc_.vucomisd(quick.expected.xmm(), quick.checked.xmm());
+  if (quick.is_root) {
+    cc_.ja(done);  // not for NaN
+  } else {
+    cc_.jp(calls);
+    cc_.je(done);
+  }
   cc_.bind(calls);
   const Xmm called = cc_.newXmmSd();
   call(n)->setRet(0, called);

@@ -15,15 +15,15 @@ namespace framejit::codegen {
 struct QuickPower {
   using Vec = asmjit::x86::Vec;
   Vec result;
-  // It is that of pow if `scale` is at most kLarge, and `error` is below `limit`. All may be NaN.
-  Vec scale, error, limit;
-  static constexpr double kLarge = 0x1p31;
+  // It is that of pow if `checked` is equal to `expected`, or, for roots, if it is less. Both may be NaN.
+  Vec checked, expected;
+  bool is_root;
 };
 
-/// Emits the products. x: a number, or a vector of them if `packed`. `number`: a register with a constant in each lane;
+/// Emits the products. x: a number, or a vector of them if `packed`. `number`: a constant in each lane;
 /// `fresh`: one without contents.
 QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const asmjit::x86::Vec& x, bool packed,
-                            const std::function<asmjit::x86::Vec(double)>& number,
+                            const std::function<asmjit::Operand(double)>& number,
                             const std::function<asmjit::x86::Vec()>& fresh);
 
 }  // namespace framejit::codegen

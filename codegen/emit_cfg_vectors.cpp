@@ -364,19 +364,15 @@ void CfgVectors::emit_power(Id id) {
   const Vec x = vec(n.args[0]);
   const auto number = [&](double value) { return repeated(std::bit_cast<uint64_t>(value), n); };
   const QuickPower quick = emit_quick_power(cc_, exponent, x, true, number, [&] { return fresh_like(n); });
-  constexpr int kLess = 17, kLessOrEqual = 18;
+  const int compares = quick.is_root ? 17 : 0;  // less, or equal
   const Gp done = cc_.newInt64();
   if (wide_) {
-    const KReg small = cc_.newKw(), near = cc_.newKw();
-    cc_.vcmppd(small, quick.scale, number(QuickPower::kLarge), kLessOrEqual);
-    cc_.k(small);
-    cc_.vcmppd(near, quick.error, quick.limit, kLess);
+    const KReg near = cc_.newKw();
+    cc_.vcmppd(near, quick.checked, quick.expected, compares);
     cc_.kmovw(done.r32(), near);
   } else {
-    const Vec small = fresh_like(n), near = fresh_like(n);
-    cc_.vcmppd(small, quick.scale, number(QuickPower::kLarge), kLessOrEqual);
-    cc_.vcmppd(near, quick.error, quick.limit, kLess);
-    cc_.vandpd(near, near, small);
+    const Vec near = fresh_like(n);
+    cc_.vcmppd(near, quick.checked, quick.expected, compares);
     cc_.vmovmskpd(done.r32(), near);
   }
   const asmjit::Label end = cc_.newLabel();
