@@ -14,7 +14,9 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
   const auto emit = [&](I::Id one, I::Id many, const Vec& to, const Vec& a, const asmjit::Operand& b) {
     cc.emit(packed ? many : one, to, a, b);
   };
-  const auto multiply = [&](const Vec& to, const Vec& a, const asmjit::Operand& b) { emit(I::kIdVmulsd, I::kIdVmulpd, to, a, b); };
+  const auto multiply = [&](const Vec& to, const Vec& a, const asmjit::Operand& b) {
+    emit(I::kIdVmulsd, I::kIdVmulpd, to, a, b);
+  };
   const auto subtract = [&](const Vec& to, const Vec& a, const Vec& b) { emit(I::kIdVsubsd, I::kIdVsubpd, to, a, b); };
   /// a * b - c
   const auto rest_of_product = [&](const Vec& a, const Vec& b, const Vec& c) {

@@ -92,10 +92,9 @@ Ref<> take_last_made() {
   return last;
 }
 
-std::vector<Ref<>> take_made_lists() {
+MadeLists::MadeLists() : lists_(std::exchange(made_lists, {})) {
   made_bytes = 0;
   release_generators();
-  return std::exchange(made_lists, {});
 }
 
 Ref<> built(int64_t code) {
@@ -147,6 +146,25 @@ const cfg::Function kNewTuple{"new_tuple", reinterpret_cast<const void*>(&new_tu
 
 }  // namespace
 
+namespace {
+
+/// Variables that hold the same tuple: they have to find the object that is made.
+std::vector<Typed*> holders_of(LoopTranslator& t, const Typed& v) {
+  std::vector<Typed*> out;
+  const auto look = [&](Typed& part) {
+    if (v.origin != 0 && part.kind == Kind::Tuple && part.origin == v.origin) out.push_back(&part);
+  };
+  for (LoopFrame& f : t.state.frames)
+    for (std::vector<Typed>* all : {&f.locals, &f.stack})
+      for (Typed& held : *all) for_each_part(held, look);
+  for (auto& [key, attribute] : t.state.attributes) for_each_part(attribute.value, look);
+  return out;
+}
+
+}  // namespace
+
+bool is_held(LoopTranslator& t, const Typed& tuple) { return !holders_of(t, tuple).empty(); }
+
 Parts::Parts(LoopTranslator& t) : t_(t) { make_scalar = t.request.options.make_scalar; }
 
 void Parts::add(const Typed& v) {
@@ -168,7 +186,7 @@ void Parts::add(const Typed& v) {
         return add(kObjectPart, t_.address(v.constant));
       }
       if (!v.ids.empty()) return add(kObjectPart, v.ids[0]);
-      if (const std::vector<Typed*> holders = holders_of(v); !holders.empty()) {
+      if (const std::vector<Typed*> holders = holders_of(t_, v); !holders.empty()) {
         const cfg::Id made = made_tuple(v);
         for (Typed* holder : holders) holder->ids = {made};
         return add(kObjectPart, made);
@@ -192,19 +210,6 @@ cfg::Id Parts::code() {
     t_.store(at, static_cast<int>(k * sizeof(int64_t)), values_[k], mem);
   }
   return t_.integer(static_cast<int64_t>(code_));
-}
-
-/// Variables that hold the same tuple: they have to find the object that is made.
-std::vector<Typed*> Parts::holders_of(const Typed& v) {
-  std::vector<Typed*> out;
-  const auto look = [&](Typed& part) {
-    if (v.origin != 0 && part.kind == Kind::Tuple && part.origin == v.origin) out.push_back(&part);
-  };
-  for (LoopFrame& f : t_.state.frames)
-    for (std::vector<Typed>* all : {&f.locals, &f.stack})
-      for (Typed& held : *all) for_each_part(held, look);
-  for (auto& [key, attribute] : t_.state.attributes) for_each_part(attribute.value, look);
-  return out;
 }
 
 cfg::Id Parts::made_tuple(const Typed& v) {

@@ -44,18 +44,13 @@ int64_t keep_made(Make&& make) {
   [[maybe_unused]] const py::NoCollection no_collection;
   return keep(Ref<>::steal(make()));
 }
-/// Gives what is kept.
-std::vector<Ref<>> take_made_lists();
 /// Gives what was kept last.
 Ref<> take_last_made();
-/// How many lists that the loop has made are unboxed, and what their numbers take.
-struct UnboxedMemory {
-  std::size_t lists = 0;
-  int64_t bytes = 0;
-};
-UnboxedMemory memory_of_unboxed();
 /// The same for an item that is taken from a list, and that a variable of the loop gets. False: there are too many.
 bool keep_taken(PyObject* item);
+
+/// Does a variable hold this tuple?
+bool is_held(LoopTranslator& t, const Typed& tuple);
 
 /// Collects what an object is built of.
 class Parts {
@@ -66,7 +61,6 @@ class Parts {
   cfg::Id code();
 
  private:
-  std::vector<Typed*> holders_of(const Typed& v);
   cfg::Id made_tuple(const Typed& v);
   void add(uint64_t part, cfg::Id value);
 

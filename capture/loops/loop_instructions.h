@@ -38,6 +38,8 @@ std::optional<Typed> item_of_object(LoopTranslator& t, const Typed& container, c
 std::optional<Typed> tuple_of(LoopTranslator& t, const Typed& v);
 /// The item at an index that is known to be within the list.
 Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id index);
+/// The same of a list that is not unboxed, if nothing else says that its items are used.
+Typed boxed_item(LoopTranslator& t, const Typed& list, cfg::Id at);
 /// Is the value true, as 0 or 1?
 cfg::Id truth(LoopTranslator& t, const Typed& v);
 
@@ -103,6 +105,30 @@ std::optional<Typed> list_from(LoopTranslator& t, const Typed& v);
 /// A number that a function of numbers gives, one in C without effects, which is called with objects.
 Typed call_with_objects(LoopTranslator& t, PyObject* function, const std::vector<Typed>& args, Typed::Kind result);
 
+/// Does one of two things, each in a block of its own. The translation goes on in a third one.
+template <class One, class Other>
+void either(LoopTranslator& t, cfg::Id condition, const One& one, const Other& other) {
+  const uint32_t here = t.block;
+  const uint32_t level = t.cfg.blocks[here].level;
+  const uint32_t first = t.new_block(level), second = t.new_block(level), behind = t.new_block(level);
+  cfg::Block& b = t.cfg.blocks[here];
+  b.end = cfg::Block::End::Branch;
+  b.condition = condition;
+  b.to[0].block = first;
+  b.to[1].block = second;
+  const auto end = [&] {
+    t.cfg.blocks[t.block].end = cfg::Block::End::Jump;
+    t.cfg.blocks[t.block].to[0].block = behind;
+  };
+  t.block = first;
+  one();
+  end();
+  t.block = second;
+  other();
+  end();
+  t.block = behind;
+}
+
 /// Makes a call with an effect. Gives what the function gives, which is not 0.
 cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg::Id b, cfg::Id c = cfg::kNone);
 
@@ -114,7 +140,7 @@ void unbox_at_entry(LoopTranslator& t, Typed& list, uint32_t place);
 void unbox_where_made(LoopTranslator& t, Typed& list);
 /// Is a new list to be made of the numbers of these operands, lists and displays? If so, make_numbers gives it room for
 /// `count` numbers, and the functions that follow give it these.
-bool makes_numbers(LoopTranslator& t, const Typed& list, const std::vector<Typed>& operands);
+bool makes_numbers(LoopTranslator& t, Typed& list, const std::vector<Typed>& operands);
 void make_numbers(LoopTranslator& t, Typed& list, cfg::Id count);
 /// How many numbers such an operand has.
 cfg::Id numbers_in(LoopTranslator& t, const Typed& operand);
@@ -134,6 +160,10 @@ cfg::Id boxed(LoopTranslator& t, const Typed& list);
 cfg::Id boxed_operand(LoopTranslator& t, const Typed& list);
 Typed unboxed_item(LoopTranslator& t, const Typed& list, cfg::Id at);
 void store_unboxed(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& value);
+/// False: the list is not unboxed, and nothing was done.
+bool append_unboxed(LoopTranslator& t, const Typed& list, const Typed& item);
+/// As take_last; nothing if the list is not unboxed.
+std::optional<Typed> take_last_unboxed(LoopTranslator& t, const Typed& list, bool is_unpacked);
 
 // loop_text.cpp
 /// An existing exact str by its characters; nothing for anything else.

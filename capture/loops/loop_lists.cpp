@@ -198,34 +198,6 @@ cfg::Id update(LoopTranslator& t, const cfg::Function& function, cfg::Id a, cfg:
 
 namespace {
 
-/// Does one of two things, each in a block of its own. The translation goes on in a third one.
-template <class One, class Other>
-void either(LoopTranslator& t, cfg::Id condition, const One& one, const Other& other) {
-  const uint32_t here = t.block;
-  const uint32_t level = t.cfg.blocks[here].level;
-  const uint32_t first = t.new_block(level), second = t.new_block(level), behind = t.new_block(level);
-  cfg::Block& b = t.cfg.blocks[here];
-  b.end = cfg::Block::End::Branch;
-  b.condition = condition;
-  b.to[0].block = first;
-  b.to[1].block = second;
-  const auto end = [&] {
-    t.cfg.blocks[t.block].end = cfg::Block::End::Jump;
-    t.cfg.blocks[t.block].to[0].block = behind;
-  };
-  t.block = first;
-  one();
-  end();
-  t.block = second;
-  other();
-  end();
-  t.block = behind;
-}
-
-}  // namespace
-
-namespace {
-
 /// The address of the object that the interpreter has for 0, if those for the others lie around it.
 PyObject* shared_ints() {
   static PyObject* const found = []() -> PyObject* {
@@ -499,8 +471,9 @@ Typed call_with_objects(LoopTranslator& t, PyObject* function, const std::vector
 }
 
 void append(LoopTranslator& t, const Typed& list, const Typed& item) {
+  if (append_unboxed(t, list, item)) return;
   if (list.holds.empty()) t.note_appended(list, held_as(item));
-  const cfg::Id to = boxed(t, list);
+  const cfg::Id to = list.ids[0];
   switch (item.kind) {
     case Kind::Float: update(t, kAppendFloat, to, t.op(Op::Bits, Type::I64, item.ids[0])); return;
     case Kind::Int: update(t, kAppendInt, to, item.ids[0]); return;
@@ -515,11 +488,12 @@ void append(LoopTranslator& t, const Typed& list, const Typed& item) {
 }
 
 Typed take_last(LoopTranslator& t, const Typed& list, bool is_unpacked) {
-  const cfg::Id from = boxed(t, list), size = count_of(t, list);
+  if (std::optional<Typed> item = take_last_unboxed(t, list, is_unpacked)) return *item;
+  const cfg::Id size = count_of(t, list);
   t.check(t.op(Op::Ne, Type::I64, size, t.integer(0)));
-  Typed item = item_of(t, list, t.op(Op::Sub, Type::I64, size, t.integer(1)));
+  Typed item = boxed_item(t, list, t.op(Op::Sub, Type::I64, size, t.integer(1)));
   const bool is_held = item.kind == Kind::List || (item.kind == Kind::Tuple && !is_unpacked);
-  update(t, kDropLast, from, t.integer(is_held));
+  update(t, kDropLast, list.ids[0], t.integer(is_held));
   if (!is_held) item.ids.resize(item.kind == Kind::Tuple ? 0 : item.ids.size());
   return item;
 }

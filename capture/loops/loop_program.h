@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/loops/list_numbers.h"
 #include "capture/py/ref.h"
 #include "capture/source.h"
 #include "graph/cfg/cfg.h"
@@ -78,39 +79,26 @@ struct LoopExit {
   int line = 0;
 };
 
-/// A list of the entry whose items are numbers of one type while the loop runs.
+/// A list of the entry whose numbers the loop has.
 struct UnboxedList {
   uint32_t list;  // its place in LoopProgram::fetched
-  char holds;     // as in Typed::holds
+  ItemKind kind;
+  bool grows;  // its length changes
 };
-
-/// The numbers of a list, which the loop reads and changes in place of its objects.
-struct ListNumbers {
-  Ref<> list;
-  int64_t* numbers;  // integers, truths, or the bits of floats
-  int64_t count;
-  char holds;
-};
-
-/// Gives the loop that is about to run the numbers of a list; null: it holds something else, or there is no memory.
-const ListNumbers* unbox(PyObject* list, char holds);
 
 /// Takes over the lists that loops have made since the last one was left, and what they have taken from lists.
 /// Variables of the loop, which hold no references, may use them until this goes.
 class MadeLists {
  public:
   MadeLists();
-  /// Makes objects of the numbers of all lists that somebody else holds, before another loop may run. False: no
-  /// memory, an exception is set.
-  bool box();
+  /// Gives lists that are unboxed their objects, before another loop may run. False: no memory, an exception is set.
+  bool box() { return unboxed_.box(); }
   /// Was there a list in the loop that could not be unboxed?
-  bool has_failed() const { return has_failed_; }
+  bool has_failed() const { return unboxed_.has_failed(); }
 
  private:
   std::vector<Ref<>> lists_;
-  std::vector<ListNumbers> unboxed_;
-  std::vector<std::unique_ptr<int64_t[]>> memory_;  // of some of their numbers
-  bool has_failed_;
+  UnboxedLists unboxed_;
 };
 
 struct LoopProgram {
@@ -118,7 +106,7 @@ struct LoopProgram {
   /// Each has room for two, so one can be computed while the one before is still needed. Its second part holds one
   /// result that will be stored in an array. The memory is aligned to the size of the first part.
   static constexpr int64_t kScratch = -1;
-  /// The objects for `unboxed[k]`: where its numbers are, and how many.
+  /// The objects for `unboxed[k]`: where its numbers are, and how many; or its header, if it grows.
   static constexpr int64_t numbers_of(std::size_t k) { return -2 - 2 * static_cast<int64_t>(k); }
   static constexpr int64_t count_of(std::size_t k) { return numbers_of(k) - 1; }
   static constexpr int64_t kTemporaries = 8, kTemporaryLength = 1 << 10, kResultLength = 1 << 14;

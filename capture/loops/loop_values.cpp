@@ -412,7 +412,10 @@ Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
 /// The item at an index that is known to be within the list.
 Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
   t.note_item(list);
-  if (list.is_unboxed()) return unboxed_item(t, list, at);
+  return list.is_unboxed() ? unboxed_item(t, list, at) : boxed_item(t, list, at);
+}
+
+Typed boxed_item(LoopTranslator& t, const Typed& list, cfg::Id at) {
   const std::string holds = t.items_of(list);
   if (holds.empty()) throw NotCompiled{"an item of a list of other things than numbers"};
   return unboxed(t, t.load(t.load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*)), holds);

@@ -123,7 +123,7 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
       break;
     case Kind::List:
       key += v.holds;
-      key += v.is_unboxed() ? '+' : '-';
+      number(static_cast<int64_t>(v.ids.size()));
       number(v.array);
       break;
     case Kind::Iterator:
@@ -427,6 +427,11 @@ std::string LoopTranslator::items_of(const Typed& list) {
   asked_for_items_.insert(list.array);
   const auto at = hints_.appended.find(list.array);
   return at == hints_.appended.end() ? std::string() : at->second;
+}
+
+void LoopTranslator::complete(Typed& list) {
+  if (list.holds.empty() && hints_.unboxed.count(list.array) != 0 && hints_.boxed.count(list.array) == 0)
+    list.holds = items_of(list);
 }
 
 Typed LoopTranslator::pop_slice(int parts) {

@@ -33,6 +33,7 @@ struct VersionHints {
   std::map<uint32_t, std::string> appended;
   /// Lists by the same numbers: whose numbers the loop is to have in place of objects, and which need their objects.
   std::set<uint32_t> unboxed, boxed;
+  std::set<uint32_t> growing;    // lists whose length changes
   bool has_inner_lists = false;  // lists hold lists, which may be those of the entry
 };
 
@@ -75,8 +76,18 @@ class LoopTranslator : public LoopBuilder {
   std::string items_of(const Typed& list);
   /// The loop is to have the numbers of a list: of one that is there at the entry, or one that it makes.
   bool is_to_unbox(const Typed& list) const;
+  /// Is it a list that could be unboxed?
+  bool may_unbox(const Typed& list) const;
+  /// Does the length of a list that is unboxed change?
+  bool is_to_grow(const Typed& list) const;
   /// An item is read or stored.
   void note_item(const Typed& list);
+  /// An item is taken from the end.
+  void note_taken(const Typed& list);
+  /// An item is appended or taken away.
+  void note_growing(const Typed& list);
+  /// A list of unknown items that is to be unboxed holds what is appended to it.
+  void complete(Typed& list);
   /// The loop makes a list.
   void note_made(const Typed& list);
   /// What is done is simpler if the list is unboxed.
@@ -175,7 +186,7 @@ class LoopTranslator : public LoopBuilder {
   VersionHints hints_;
   std::set<uint32_t> asked_for_items_;    // of lists of unknown items
   std::map<uint32_t, uint32_t> made_at_;  // by the number of a list: how many loops are around where it is made
-  std::set<uint32_t> used_inside_;        // of lists whose items are used in a loop that is further in
+  std::set<uint32_t> uses_;               // of lists whose items are used in a loop that is further in, or taken away
   std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;

@@ -65,7 +65,8 @@ struct Typed {
   int op = 0;                 // Vector: as BINARY_OP has it, or a VectorKind. Iterator over a tuple: its next item
   std::vector<cfg::Id> ids;   // its values: see LoopObject. String: where its characters are, and how many. Tuple: its
                               // address, if a list holds it. Dead, Either: those of LoopObject::Kind::Tagged. List:
-                              // its address; if it is unboxed, then where its numbers are, and how many
+                              // its address; if it is unboxed, then where its numbers are, and how many, or
+                              // where its header is
   std::vector<Typed> items;   // Tuple. Display: of a list that is being made. Slice: from, to and step. Iterator: what
                               // it goes over; none: it counts. Joint: iterators. Vector: operands. Function: the cells
                               // of its closure. Generator: its function, and what it goes over. Cell: what it holds

@@ -46,6 +46,18 @@ inline bool set_int(PyObject* object, int64_t value) {
   return true;
 }
 
+/// The value of an int of at most one digit; false: it is larger.
+inline bool take_small_int(PyObject* object, int64_t& value) {
+  const char* const at = reinterpret_cast<const char*>(object);
+  int64_t tag;
+  digit magnitude;
+  std::memcpy(&tag, at + kIntTag, sizeof tag);
+  std::memcpy(&magnitude, at + kIntDigit, sizeof magnitude);
+  const bool is_small = kIntsHaveTags ? tag < (int64_t{2} << kIntSignBits) : tag >= -1 && tag <= 1;
+  value = (kIntsHaveTags ? 1 - (tag & 3) : tag) * static_cast<int64_t>(magnitude);
+  return is_small;
+}
+
 /// How many bytes a character of an exact str has, 0 if all are ASCII; -1: it is no such object, or not in one piece.
 inline int width_of(PyObject* o) {
   if (!PyUnicode_CheckExact(o) || !PyUnicode_IS_COMPACT(o)) return -1;

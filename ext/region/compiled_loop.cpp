@@ -355,17 +355,22 @@ bool CompiledLoop::unbox(const Matched& m) {
   unboxed_.clear();
   int64_t items = 0;
   for (const capture::UnboxedList& list : program_->unboxed) {
-    const capture::ListNumbers* const numbers = capture::unbox(fetched(list.list, m), list.holds);
-    if (!numbers) break;
-    unboxed_.emplace_back(numbers->numbers, numbers->count);
-    items += numbers->count;
+    capture::ListHeader* const header = capture::unbox(fetched(list.list, m), list.kind);
+    if (!header) break;
+    unboxed_.push_back(header);
+    items += header->count;
   }
-  const auto is_unboxed = [&](uint32_t list) {
-    return std::any_of(program_->unboxed.begin(), program_->unboxed.end(),
-                       [&](const capture::UnboxedList& other) { return fetched(other.list, m) == fetched(list, m); });
+  // The loop would not see what is done to a list under a name that it has other values for.
+  const auto is_unboxed = [&](uint32_t list, bool grows) {
+    return std::any_of(program_->unboxed.begin(), program_->unboxed.end(), [&](const capture::UnboxedList& other) {
+      return other.grows == grows && fetched(other.list, m) == fetched(list, m);
+    });
   };
   if (unboxed_.size() < program_->unboxed.size() ||
-      std::any_of(program_->boxed.begin(), program_->boxed.end(), is_unboxed)) {
+      std::any_of(program_->unboxed.begin(), program_->unboxed.end(),
+                  [&](const capture::UnboxedList& list) { return is_unboxed(list.list, !list.grows); }) ||
+      std::any_of(program_->boxed.begin(), program_->boxed.end(),
+                  [&](uint32_t list) { return is_unboxed(list, true) || is_unboxed(list, false); })) {
     const capture::MadeLists dropped;
     boxes_lists_ = true;
     return false;
@@ -410,8 +415,9 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   std::optional<LongRun> watch(std::in_place, captured_ && may_be_long && widen_after < kNeverWidened);
   if (!unbox(m)) return Outcome::Miss;
   for (std::size_t k = 0; k < unboxed_.size(); ++k) {
-    objects[capture::LoopProgram::numbers_of(k)] = unboxed_[k].first;
-    objects[capture::LoopProgram::count_of(k)] = reinterpret_cast<void*>(unboxed_[k].second);
+    void* const numbers = unboxed_[k]->numbers;
+    objects[capture::LoopProgram::numbers_of(k)] = program_->unboxed[k].grows ? unboxed_[k] : numbers;
+    objects[capture::LoopProgram::count_of(k)] = reinterpret_cast<void*>(unboxed_[k]->count);
   }
   const int64_t start = measures ? now_ns() : 0;
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,

@@ -93,6 +93,8 @@ def state(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
         return ("function", value.__qualname__, cells, *[state(note, seen) for note in notes])
     if isinstance(value, types.MethodType):
         return ("method", state(value.__self__, seen), state(value.__func__, seen))
+    if isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, (type(None), types.ModuleType)):
+        return ("builtin method", value.__name__, state(value.__self__, seen))  # its repr has an address
     if isinstance(value, slice):
         return (slice, state((value.start, value.stop, value.step), seen))
     if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc, range, np.dtype)):

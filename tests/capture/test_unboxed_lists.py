@@ -127,6 +127,24 @@ def test_a_list_that_another_name_makes_longer():
     assert not unboxes(marked)  # once the two were one
 
 
+def test_a_list_whose_length_changes_under_another_name():
+    def form(u, c):
+        for i in range(40):
+            c.append(i)
+            for j in range(len(u)):
+                u[j] = (u[j] + c[-1] + c[0]) % 1009
+            c.pop()
+        return u, c
+
+    def one():
+        u = [k * 300 for k in range(9)]
+        return u, u
+
+    marked = compare(form, lambda: ([1, 2, 3], [4, 5, 6]))
+    assert "object -4" in graphs(marked)
+    compare(form, lambda: ([1, 2, 3], [4, 5, 6]), one)
+
+
 def test_a_list_in_a_list():
     def form(rows, row):
         for i in range(40):
@@ -246,6 +264,125 @@ def test_lists_of_instances_and_globals():
     table[:] = [5, 6, 7]
     marked = fj.jit(form)
     check_same(expected, run(marked, (ours,)), "form")
+    assert unboxes(marked)
+
+
+def flood(free):
+    seen = np.zeros(free.shape, dtype=np.bool_)
+    places = [(0, 0)]
+    count = 0
+    while places:
+        y, x = places.pop()
+        if y < 0 or x < 0 or y >= free.shape[0] or x >= free.shape[1] or seen[y, x] or not free[y, x]:
+            continue
+        seen[y, x] = True
+        count += 1
+        for dy, dx in ((0, 1), (1, 0), (0, -1), (-1, 0)):
+            places.append((y + dy, x + dx))
+    return count, seen, places
+
+
+def test_a_stack_of_tuples():
+    marked = compare(flood, lambda: (np.random.default_rng(5).random((17, 23)) < 0.8,))
+    assert "grow_numbers" in graphs(marked) and "append_built" not in graphs(marked)
+
+
+def test_a_list_that_grows_and_is_read():
+    def form(n):
+        found = []
+        number = 2
+        while len(found) < n:
+            for p in found:
+                if p * p > number:
+                    found.append(number)
+                    break
+                if number % p == 0:
+                    break
+            else:
+                found.append(number)
+            number += 1
+        return found
+
+    marked = compare(form, lambda: (60,))
+    assert "grow_numbers" in graphs(marked) and "append_int" not in graphs(marked)
+
+
+@pytest.mark.parametrize("start", [[], [5], [2**40, 7, -1, 300, 12], [0.5], [1, "x"]])
+def test_lists_that_grow_and_shrink(start):
+    def form(u, n):
+        taken = 0
+        for i in range(n):
+            u.append(i * 300)
+            if i % 3 == 2:
+                taken += u.pop() - u.pop()
+            if i % 7 == 5 and len(u) > 4:
+                u[-2] = u[1] + 1
+        while len(u) > 3:
+            u.pop()
+        return u, taken
+
+    compare(form, lambda: (list(start), 50), lambda: ([1, 2, 3] * 9, 40), lambda: ([1], 0))
+
+
+def test_a_list_that_becomes_empty():
+    def form(u, n):
+        total = 0
+        for i in range(n):
+            total += u.pop() * i
+        return total, u
+
+    marked = compare(form, lambda: (list(range(60)), 50), lambda: (list(range(40)), 60), lambda: ([], 40))
+    assert unboxes(marked)
+
+
+@pytest.mark.parametrize("statement", ["stack.append(p)", "p = (i, 0.5)\n        stack.append(p)", "stack.append((1, 2.5))", "q = stack.pop()\n        stack.append((q[0] + 1, q[1]))", "stack[0] = p", "q = stack[-1]", "kept.append(stack)"])
+def test_tuples_that_are_seen(statement):
+    """Tuples that something else holds stay the objects that they are."""
+    form = made(f"def form(stack, p, kept):\n    q = p\n    for i in range(40):\n        {statement}\n        a, b = stack.pop()\n        stack.append((a + i, b * 0.5))\n"
+                "        if len(stack) > 30:\n            del stack[3:]\n    return stack, p, q, kept[-1:], [t is p for t in stack], [t is q for t in stack]")  # fmt: skip
+    compare(form, lambda: ([(1, 2.0), (3, 4.0)], (7, 1.5), [0]), lambda: ([(k, k / 2) for k in range(9)], (7, 1.5), [0]))
+
+
+def test_a_tuple_that_is_put_back_is_another_one():
+    def form(stack, n):
+        for i in range(n):
+            a, b = stack.pop()
+            stack.append((a, b + 1 - 1))
+        return stack
+
+    marked = fj.jit(form)
+    for _ in range(3):
+        given = [(k, k * 1000) for k in range(5)]
+        before = list(given)
+        marked(given, 40)
+        assert unboxes(marked)
+        assert given == before
+        assert [a is b for a, b in zip(given, before, strict=True)] == [True, True, True, True, False]
+
+
+def test_other_tuples():
+    def form(stack, n):
+        total = 0
+        for i in range(n):
+            a, b = stack.pop()
+            stack.append((a + 1, b))
+            total += a
+        return total, stack
+
+    compare(form, lambda: ([(1, 2)], 40), lambda: ([(1, 0.5)], 40), lambda: ([(2**70, 1)], 40), lambda: ([(1, 2), (1, 2, 3)], 40), lambda: ([(1, 2), (True, 3)], 40), lambda: ([[1, 2]], 40))
+
+
+def test_what_is_appended_to_the_list_that_is_gone_through():
+    def form(u):
+        total = 0
+        for k in range(30):
+            for x in u:
+                if x < 40 and len(u) < 200:
+                    u.append(x + 7)
+                total += x
+        return u, total
+
+    marked = compare(form, lambda: ([1, 2, 3],))
     assert unboxes(marked)
 
 
@@ -381,13 +518,17 @@ def random_program(seed):
         return "".join(f"{indent}{line}\n" for line in lines)
 
     def outer():
+        stacks = ["stack.append((s, k))", "stack.append((j, i))", "s, j = stack.pop() if stack else (s, j)", "while len(stack) > k:\n            a, b = stack.pop()\n            s += a - b",
+                  f"c.append({item()})", f"u.append({item()})", "s = u.pop() if len(u) > 2 else s", "s = stack[0][1] if stack else 2", "while c and len(c) > 5:\n            s = c.pop()"]  # fmt: skip
+        if seed % 3 == 0 and pick([1, 1, 0]):
+            return f"        {pick(stacks)}\n"
         rarely = [f"log.append({pick(['s', 'c', 'd', 's'])})", "u.append(1)", "c.append(k)", "s = c.pop()", f"d = sorted({pick(lists)})", "s = sum(u)", "rows.append(c)", "rows[0][0] = s", "o.u = c", "s = o.u[0]", "print(s)"]
         head = pick(["for j in range(len(u)):", "for j in range(1, len(c)):", "for j in range(min(len(u), len(c), len(d)) - 1, 0, -1):", "for j, x in enumerate(d):", "for x in c:\n            j = len(u) // 2"])
         return pick([f"        {pick(['c', 'd', 'd', 'c', 'u'])} = {new_list()}\n        if len(c) > 30: c = [1]\n        if len(u) > 30: u = u[:4]\n        if len(d) > 30: d = d[1:3]\n"] * 3
                     + [f"        {head}\n{inner('            ')}"] * 5 + [f"        {pick(rarely)}\n"] + [f"        {pick(['c, d = d, c', 'd = c', 's = len(c)', 'u, d = d, u'])}\n"])  # fmt: skip
 
     body = "".join(outer() for _ in range(pick([2, 3, 4, 5])))
-    return f"def form(u, c, d, k, n, rows, o):\n    s, j, log = k, 0, []\n    for i in range(n):\n{body}    return u, c, d, s, j, log, rows, o.u\n"
+    return f"def form(u, c, d, k, n, rows, o, stack):\n    s, j, log = k, 0, []\n    for i in range(n):\n{body}    return u, c, d, s, j, log, rows, o.u, stack\n"
 
 
 class Holder:
@@ -413,7 +554,8 @@ def random_arguments(seed, call):
     holder = Holder()
     holder.u = u if rng.random() < 0.2 else numbers(3)
     rows = [c if rng.random() < 0.3 else numbers(4), numbers(2)]
-    return u, c, d, rng.choice([0, 1, 3]), rng.choice([8, 40, 40]), rows, holder
+    stack = [(1, 2), (k := len(u), k)] if rng.random() < 0.8 else []
+    return u, c, d, rng.choice([0, 1, 3]), rng.choice([8, 40, 40]), rows, holder, stack
 
 
 def check_random(seed):

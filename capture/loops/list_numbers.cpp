@@ -1,0 +1,287 @@
+// See list_numbers.h.
+#include "capture/loops/list_numbers.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <utility>
+
+#include "capture/loops/loop_built.h"
+#include "capture/py/layouts.h"
+#include "capture/py/no_collection.h"
+
+namespace framejit::capture {
+
+using Type = cfg::Type;
+
+/// Memory that is free again when the loop is left: first a piece that stays, then pieces that are given away. Of the
+/// thread that holds the GIL, as the lists are.
+struct ListMemory {
+  using List = UnboxedLists::List;
+
+  /// Room for so many numbers; null: there is none.
+  int64_t* take(int64_t count) {
+    if (count <= left) {
+      left -= count;
+      return std::exchange(next, next + count);
+    }
+    const bool is_large = count > kPiece / 4;
+    std::unique_ptr<int64_t[]> piece(new (std::nothrow) int64_t[static_cast<std::size_t>(is_large ? count : kPiece)]);
+    if (!piece) return nullptr;
+    pieces.push_back(std::move(piece));
+    if (is_large) return pieces.back().get();
+    left = kPiece - count;
+    next = pieces.back().get() + count;
+    return pieces.back().get();
+  }
+
+  ListHeader* add(Ref<> list, int64_t count, ItemKind kind) {
+    constexpr int64_t kWords = sizeof(ListHeader) / sizeof(int64_t);
+    const int64_t width = width_of(kind);
+    int64_t* const words = list && count < kMost / width ? take(kWords + count * width) : nullptr;
+    if (!words) return nullptr;
+    auto* const header = new (words) ListHeader{words + kWords, count, count, count, list.get(), width};
+    lists.push_back({std::move(list), header, kind});
+    return header;
+  }
+
+  static constexpr int64_t kPiece = 1 << 12, kMost = 1 << 28;
+  int64_t first[kPiece];
+  int64_t* next = first;
+  int64_t left = kPiece;
+  std::vector<std::unique_ptr<int64_t[]>> pieces;
+  std::vector<List> lists;
+  UnboxedMemory made;
+  bool has_failed = false;  // a list that the loop has made holds something else
+};
+
+namespace {
+
+ListMemory memory;
+
+char letter(ItemKind kind, int k) { return static_cast<char>(kind >> 8 * k); }
+bool is_tuple(ItemKind kind) { return letter(kind, 0) == '('; }
+
+/// The number that an object is; false: it is of another type, or too large.
+inline bool take_number(PyObject* item, char holds, int64_t& to) {
+  if (holds == 'f') {
+    if (!PyFloat_CheckExact(item)) return false;
+    to = std::bit_cast<int64_t>(PyFloat_AS_DOUBLE(item));
+    return true;
+  }
+  if (holds == 'b') {
+    to = item == Py_True;
+    return PyBool_Check(item);
+  }
+  if (!PyLong_CheckExact(item)) return false;
+  if (py::take_small_int(item, to)) return true;
+  int overflow = 0;
+  to = PyLong_AsLongLongAndOverflow(item, &overflow);
+  return overflow == 0;
+}
+
+/// The numbers of a tuple.
+bool take_numbers(PyObject* item, ItemKind kind, int64_t* to) {
+  const int width = width_of(kind);
+  bool fits = PyTuple_CheckExact(item) && PyTuple_GET_SIZE(item) == width;
+  for (int k = 0; fits && k < width; ++k) fits = take_number(PyTuple_GET_ITEM(item, k), letter(kind, 1 + k), to[k]);
+  return fits;
+}
+
+/// The numbers of the header's list; false: an item is of another kind.
+bool take_all(const ListHeader& header, ItemKind kind) {
+  PyObject** const items = reinterpret_cast<PyListObject*>(header.list)->ob_item;
+  const auto each = [&](const auto& take) {
+    for (int64_t k = 0; k < header.count; ++k)
+      if (!take(items[k], header.numbers + k * header.width)) return false;
+    return true;
+  };
+  // One loop for each, as long lists take long.
+  switch (letter(kind, 0)) {
+    case 'f': return each([](PyObject* item, int64_t* to) { return take_number(item, 'f', *to); });
+    case 'i': return each([](PyObject* item, int64_t* to) { return take_number(item, 'i', *to); });
+    case 'b': return each([](PyObject* item, int64_t* to) { return take_number(item, 'b', *to); });
+    default: return each([&](PyObject* item, int64_t* to) { return take_numbers(item, kind, to); });
+  }
+}
+
+PyObject* object_of(int64_t number, char holds) {
+  switch (holds) {
+    case 'f': return PyFloat_FromDouble(std::bit_cast<double>(number));
+    case 'b': return PyBool_FromLong(number != 0);
+    default: return PyLong_FromLongLong(number);
+  }
+}
+
+Ref<> object_of_item(const int64_t* numbers, ItemKind kind) {
+  if (!is_tuple(kind)) return Ref<>::steal(object_of(*numbers, letter(kind, 0)));
+  const int width = width_of(kind);
+  Ref<> tuple = Ref<>::steal(PyTuple_New(width));
+  for (int k = 0; tuple && k < width; ++k) {
+    PyObject* const part = object_of(numbers[k], letter(kind, 1 + k));
+    if (!part) return {};
+    PyTuple_SET_ITEM(tuple.get(), k, part);
+  }
+  return tuple;
+}
+
+/// Lets an item that only the list holds have another value. False: it needs another object.
+bool set_in_place(PyObject* item, int64_t number, char holds) {
+  if (holds != 'f' && holds != 'i') return false;
+  if (Py_REFCNT(item) != 1) return false;
+  if (holds == 'i') return py::set_int(item, number);
+  reinterpret_cast<PyFloatObject*>(item)->ob_fval = std::bit_cast<double>(number);
+  return true;
+}
+
+int64_t address_of(const ListHeader* header) { return reinterpret_cast<int64_t>(header); }
+
+int64_t note_made(const ListHeader* header) {
+  ++memory.made.lists;
+  memory.made.bytes += header->count * header->width * static_cast<int64_t>(sizeof(int64_t));
+  return address_of(header);
+}
+
+ListHeader* unboxed(Ref<> list, ItemKind kind) {
+  const Py_ssize_t count = PyList_GET_SIZE(list.get());
+  ListHeader* const header = memory.add(std::move(list), count, kind);
+  if (header && !take_all(*header, kind)) return memory.lists.pop_back(), nullptr;
+  return header;
+}
+
+int64_t unbox_made(int64_t kind, int64_t) {
+  const ListHeader* const header = unboxed(take_last_made(), kind);
+  if (!header) return memory.has_failed = true, 0;
+  return note_made(header);
+}
+
+int64_t new_numbers(int64_t count, int64_t kind) {
+  if (is_full()) return 0;
+  [[maybe_unused]] const py::NoCollection no_collection;
+  const ListHeader* const header = memory.add(Ref<>::steal(PyList_New(0)), count, kind);
+  if (!header) return PyErr_Clear(), 0;
+  return note_made(header);
+}
+
+int64_t grow_numbers(int64_t address, int64_t) {
+  auto* const header = reinterpret_cast<ListHeader*>(address);
+  const int64_t capacity = std::max<int64_t>(8, 2 * header->capacity);
+  int64_t* const numbers =
+      capacity < ListMemory::kMost / header->width ? memory.take(capacity * header->width) : nullptr;
+  if (!numbers) return 0;
+  std::copy_n(header->numbers, header->count * header->width, numbers);
+  header->numbers = numbers;
+  header->capacity = capacity;
+  return 1;
+}
+
+int64_t* at(int64_t address) { return reinterpret_cast<int64_t*>(address); }
+
+int64_t copy_numbers(int64_t to, int64_t from, int64_t count) { return std::copy_n(at(from), count, at(to)), 1; }
+int64_t fill_numbers(int64_t to, int64_t number, int64_t count) { return std::fill_n(at(to), count, number), 1; }
+int64_t count_up(int64_t to, int64_t start, int64_t step) {
+  for (int64_t k = 0; k < memory.lists.back().header->count; ++k) at(to)[k] = start + k * step;
+  return 1;
+}
+
+}  // namespace
+
+#define FRAMEJIT_UPDATE(name, operands) {#name, reinterpret_cast<const void*>(&name), Type::I64, operands, Type::I64}
+const cfg::Function kUnboxMade FRAMEJIT_UPDATE(unbox_made, 2), kNewNumbers FRAMEJIT_UPDATE(new_numbers, 2),
+    kGrowNumbers FRAMEJIT_UPDATE(grow_numbers, 2), kCopyNumbers FRAMEJIT_UPDATE(copy_numbers, 3),
+    kFillNumbers FRAMEJIT_UPDATE(fill_numbers, 3), kCountUp FRAMEJIT_UPDATE(count_up, 3);
+#undef FRAMEJIT_UPDATE
+
+ItemKind item_kind(const std::string& holds) {
+  const auto are_numbers = [](const std::string& letters) {
+    return !letters.empty() && letters.find_first_not_of("fib") == std::string::npos;
+  };
+  std::string letters = holds;
+  if (holds.size() > 1) {
+    if (holds.size() > sizeof(ItemKind) || holds.front() != '(' || holds.back() != ')') return 0;
+    letters.pop_back();
+    if (!are_numbers(letters.substr(1))) return 0;
+  } else if (!are_numbers(letters)) {
+    return 0;
+  }
+  ItemKind kind = 0;
+  for (std::size_t k = letters.size(); k-- > 0;) kind = kind << 8 | letters[k];
+  return kind;
+}
+
+int width_of(ItemKind kind) {
+  int letters = 0;
+  while (letters < static_cast<int>(sizeof kind) && letter(kind, letters) != 0) ++letters;
+  return is_tuple(kind) ? letters - 1 : letters;
+}
+
+ListHeader* unbox(PyObject* list, ItemKind kind) {
+  for (const ListMemory::List& known : memory.lists)
+    if (known.list.get() == list) return known.kind == kind ? known.header : nullptr;
+  return unboxed(Ref<>::share(list), kind);
+}
+
+UnboxedMemory memory_of_unboxed() { return memory.made; }
+
+UnboxedLists::UnboxedLists()
+    : lists_(std::exchange(memory.lists, {})),
+      memory_(std::exchange(memory.pieces, {})),
+      has_failed_(std::exchange(memory.has_failed, false)) {
+  memory.next = memory.first;
+  memory.left = ListMemory::kPiece;
+  memory.made = {};
+}
+
+bool UnboxedLists::box(const List& from) {
+  PyObject* const list = from.list.get();
+  const ListHeader& header = *from.header;
+  const int64_t before = PyList_GET_SIZE(list), width = header.width, both = std::min(before, header.count);
+  PyObject** const items = reinterpret_cast<PyListObject*>(list)->ob_item;
+  const auto each = [&](const auto& is_same, char holds) {
+    for (int64_t k = 0; k < both; ++k) {
+      const int64_t* const numbers = header.numbers + k * width;
+      if (is_same(k, numbers) || set_in_place(items[k], *numbers, holds)) continue;
+      Ref<> made = object_of_item(numbers, from.kind);
+      if (!made) return false;
+      Py_DECREF(std::exchange(items[k], made.release()));
+    }
+    return true;
+  };
+  const auto each_number = [&](auto holds) {
+    return each(
+        [&](int64_t k, const int64_t* number) {
+          int64_t now = 0;
+          return take_number(items[k], holds(), now) && now == *number;
+        },
+        holds());
+  };
+  bool complete = true;
+  switch (letter(from.kind, 0)) {
+    case 'f': complete = each_number([] { return 'f'; }); break;
+    case 'i': complete = each_number([] { return 'i'; }); break;
+    case 'b': complete = each_number([] { return 'b'; }); break;
+    default:
+      complete = each(
+          [&](int64_t k, const int64_t* numbers) {
+            // A tuple that was taken away and came back equal is another one.
+            int64_t now[sizeof(ItemKind)];
+            return k < header.kept && take_numbers(items[k], from.kind, now) && std::equal(now, now + width, numbers);
+          },
+          '(');
+  }
+  if (!complete) return false;
+  if (header.count < before) return PyList_SetSlice(list, header.count, before, nullptr) == 0;
+  for (int64_t k = before; k < header.count; ++k) {
+    const Ref<> made = object_of_item(header.numbers + k * width, from.kind);
+    if (!made || PyList_Append(list, made.get()) < 0) return false;
+  }
+  return true;
+}
+
+bool UnboxedLists::box() {
+  [[maybe_unused]] const py::NoCollection no_collection;
+  return std::all_of(lists_.begin(), lists_.end(),
+                     [](const List& list) { return Py_REFCNT(list.list.get()) == 1 || box(list); });
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,70 @@
+// The numbers of lists that a compiled loop has in memory of its own, in place of the objects that the lists hold.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/py/ref.h"
+#include "graph/cfg/cfg.h"
+
+namespace framejit::capture {
+
+/// What machine code knows of such a list. It lies where it is until the loop is left.
+struct ListHeader {
+  int64_t* numbers;  // `width` for each item: integers, truths, or the bits of floats
+  int64_t count;     // of items
+  int64_t capacity;  // in items
+  int64_t kept;      // so many items at its beginning have never been taken away
+  PyObject* list;
+  int64_t width;
+};
+
+/// What the items are: the letters of Typed::holds, the first one in the lowest byte. 0: such lists are not unboxed.
+using ItemKind = int64_t;
+/// Floats, ints or bools, or tuples of a few of these.
+ItemKind item_kind(const std::string& holds);
+int width_of(ItemKind kind);
+
+/// Gives the loop that is about to run the numbers of a list; null: it holds something else, or there is no memory.
+ListHeader* unbox(PyObject* list, ItemKind kind);
+
+/// How many lists that the loop has made are unboxed, and what their numbers took at first.
+struct UnboxedMemory {
+  std::size_t lists = 0;
+  int64_t bytes = 0;
+};
+UnboxedMemory memory_of_unboxed();
+
+/// The lists of a loop that is left.
+class UnboxedLists {
+ public:
+  UnboxedLists();
+  /// Makes objects of the numbers of all lists that somebody else holds. False: no memory, an exception is set.
+  bool box();
+  bool has_failed() const { return has_failed_; }
+
+ private:
+  struct List {
+    Ref<> list;
+    ListHeader* header;
+    ItemKind kind;
+  };
+  friend struct ListMemory;
+  static bool box(const List& list);
+
+  std::vector<List> lists_;
+  std::vector<std::unique_ptr<int64_t[]>> memory_;
+  bool has_failed_;
+};
+
+// Updates of a graph. They give the header of a list, or 1.
+extern const cfg::Function kUnboxMade;    // kind: of the list that the loop has made last
+extern const cfg::Function kNewNumbers;   // count, kind: a list whose objects are made only if somebody else holds it
+extern const cfg::Function kGrowNumbers;  // header: room for more items
+extern const cfg::Function kCopyNumbers;  // to, from, how many
+extern const cfg::Function kFillNumbers;  // to, number, how many
+extern const cfg::Function kCountUp;      // to, start, step: all numbers of the list that was made last
+
+}  // namespace framejit::capture
