@@ -293,7 +293,7 @@ bool may_compile(CodeState& state, CompileSite& place, const guards::LiveSlots& 
   const bool replaces = outdated != place.entries.end();
   std::optional<GuardFailure> failure =
       forced     ? last->explain_forced(forced_guard, live)
-      : replaces ? GuardFailure{"indices are seldom below 0", "true", "false", 0, {}, {}}
+      : replaces ? GuardFailure{(*outdated)->outdated_by(), "true", "false", 0, {}, {}}
       : last     ? last->explain(live)
                  : GuardFailure{"what the entry was made for is alive", "true", "false", 0, {}, {}};
   if (!failure && other_way)

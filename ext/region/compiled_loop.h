@@ -50,7 +50,10 @@ class CompiledLoop {
            worthwhile_ * 8 < measured_;
   }
   /// Does it take longer to unbox lists than the loop runs, or has that failed? Then the next capture knows it.
-  bool boxes_lists() const { return boxes_lists_ || (runs() > kFewUnboxed && unboxing_ns_ > unboxed_ns_); }
+  bool boxes_lists() const {
+    const bool is_known = runs() > kFewUnboxed || unboxing_ns_ > kLongUnboxing;
+    return boxes_lists_ || (is_known && unboxing_ns_ > unboxed_ns_);
+  }
   std::string graph_text() const;
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
@@ -62,7 +65,8 @@ class CompiledLoop {
  private:
   static constexpr int64_t kFewExits = 256;
   static constexpr int64_t kFewWrapped = 32;
-  static constexpr int64_t kFewUnboxed = 16;
+  static constexpr int64_t kFewUnboxed = 2 * kFewWrapped;  // that it leaves indices below 0 is found out first
+  static constexpr int64_t kLongUnboxing = 5'000'000;      // nanoseconds
   static constexpr int64_t kFewRecursions = 32;
   static constexpr int64_t kWorthEntering = 8;  // calls that cost the interpreter more than an entry does
 

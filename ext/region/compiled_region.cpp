@@ -249,7 +249,7 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
 
 /// What happens in the loop happens for good: what may speak against a run is asked before.
 Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update) {
-  if (is_outdated_) return Outcome::Miss;
+  if (is_outdated()) return Outcome::Miss;
   FRAMEJIT_RUN_MEMORY(s, frame, conditions_->sizes);
   if (const Outcome misfit = fits(s.matched); misfit != Outcome::Done) return misfit;
   if (conditions_->finalizers.may_run(s.matched, true)) return Outcome::Declined;
@@ -258,8 +258,13 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
   const Outcome outcome = loop_->run(s.matched, update);
   module::stats.kernel_calls += outcome != Outcome::Miss;
   capture::LoopFindings& findings = *region_->loop->findings;
-  if (loop_->wraps_indices()) findings.wraps_indices = is_outdated_ = true;
-  if (loop_->boxes_lists()) findings.boxes_lists = is_outdated_ = true;
+  if (loop_->wraps_indices()) {
+    findings.wraps_indices = true;
+    outdated_by_ = "indices are seldom below 0";
+  } else if (loop_->boxes_lists()) {
+    findings.boxes_lists = true;
+    outdated_by_ = "numbers can be taken out of lists, and that pays";
+  }
   if (loop_->is_hopeless()) policy_.give_up(RunPolicy::kLeavesLoop);
   return outcome;
 }

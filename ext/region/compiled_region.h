@@ -61,7 +61,9 @@ class Entry {
   bool is_at_o1() const { return at_o1_; }
   int64_t capture_ns = 0;
   /// A capture of the same loop would be faster: no frame fits any more.
-  bool is_outdated() const { return is_outdated_; }
+  bool is_outdated() const { return outdated_by_ != nullptr; }
+  /// What no longer holds, as reports say it.
+  const char* outdated_by() const { return outdated_by_; }
   bool all_forced = false;  // stress: each of its guards has failed once
 
   References& references() { return *references_; }
@@ -79,7 +81,7 @@ class Entry {
   // Declared so that what points into the region goes first.
   std::shared_ptr<const capture::Region> region_;
   RunPolicy policy_;
-  bool is_outdated_ = false;
+  const char* outdated_by_ = nullptr;
   std::optional<PlanRunner> runner_;
   std::unique_ptr<guards::GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
