@@ -35,12 +35,13 @@ struct ListMemory {
     return pieces.back().get();
   }
 
-  ListHeader* add(Ref<> list, int64_t count, ItemKind kind) {
+  ListHeader* add(Ref<> list, int64_t count, int64_t capacity, ItemKind kind) {
     constexpr int64_t kWords = sizeof(ListHeader) / sizeof(int64_t);
     const int64_t width = width_of(kind);
-    int64_t* const words = list && count < kMost / width ? take(kWords + count * width) : nullptr;
+    int64_t* const words = list && capacity < kMost / width ? take(kWords + capacity * width) : nullptr;
     if (!words) return nullptr;
-    auto* const header = new (words) ListHeader{words + kWords, count, count, count, list.get(), width};
+    auto* const header =
+        new (words) ListHeader{words + kWords, count, capacity, capacity, count, list.get(), width};
     lists.push_back({std::move(list), header, kind});
     return header;
   }
@@ -143,8 +144,9 @@ int64_t note_made(const ListHeader* header) {
 }
 
 ListHeader* unboxed(Ref<> list, ItemKind kind) {
-  const Py_ssize_t count = PyList_GET_SIZE(list.get());
-  ListHeader* const header = memory.add(std::move(list), count, kind);
+  const auto* const from = reinterpret_cast<const PyListObject*>(list.get());
+  const Py_ssize_t count = Py_SIZE(from), capacity = from->allocated;
+  ListHeader* const header = memory.add(std::move(list), count, capacity, kind);
   if (header && !take_all(*header, kind)) return memory.lists.pop_back(), nullptr;
   return header;
 }
@@ -158,21 +160,43 @@ int64_t unbox_made(int64_t kind, int64_t) {
 int64_t new_numbers(int64_t count, int64_t kind) {
   if (is_full()) return 0;
   [[maybe_unused]] const py::NoCollection no_collection;
-  const ListHeader* const header = memory.add(Ref<>::steal(PyList_New(0)), count, kind);
+  const ListHeader* const header = memory.add(Ref<>::steal(PyList_New(0)), count, count, kind);
   if (!header) return PyErr_Clear(), 0;
   return note_made(header);
 }
 
-int64_t grow_numbers(int64_t address, int64_t) {
+/// What CPython's list_resize() chooses for a list whose size changes by one.
+int64_t capacity_for(int64_t count) { return count == 0 ? 0 : (count + (count >> 3) + 6) & ~int64_t{3}; }
+
+int64_t grow_numbers(int64_t address, int64_t count) {
   auto* const header = reinterpret_cast<ListHeader*>(address);
-  const int64_t capacity = std::max<int64_t>(8, 2 * header->capacity);
-  int64_t* const numbers =
-      capacity < ListMemory::kMost / header->width ? memory.take(capacity * header->width) : nullptr;
-  if (!numbers) return 0;
-  std::copy_n(header->numbers, header->count * header->width, numbers);
-  header->numbers = numbers;
+  const int64_t capacity = capacity_for(count);
+  if (capacity > header->room) {
+    const int64_t room = std::max(capacity, 2 * header->room);
+    int64_t* const numbers = room < ListMemory::kMost / header->width ? memory.take(room * header->width) : nullptr;
+    if (!numbers) return 0;
+    std::copy_n(header->numbers, header->count * header->width, numbers);
+    header->numbers = numbers;
+    header->room = room;
+  }
   header->capacity = capacity;
   return 1;
+}
+
+int64_t shrink_numbers(int64_t address, int64_t count) {
+  reinterpret_cast<ListHeader*>(address)->capacity = capacity_for(count);
+  return 1;
+}
+
+/// Gives a list room for so many items, no fewer than it has. False: no memory, an exception is set.
+bool set_capacity(PyObject* object, int64_t capacity) {
+  auto* const list = reinterpret_cast<PyListObject*>(object);
+  if (list->allocated == capacity) return true;
+  void* const items = PyMem_Realloc(list->ob_item, static_cast<std::size_t>(capacity) * sizeof(PyObject*));
+  if (!items) return PyErr_NoMemory(), false;
+  list->ob_item = static_cast<PyObject**>(items);
+  list->allocated = capacity;
+  return true;
 }
 
 int64_t* at(int64_t address) { return reinterpret_cast<int64_t*>(address); }
@@ -188,7 +212,7 @@ int64_t count_up(int64_t to, int64_t start, int64_t step) {
 
 #define FRAMEJIT_UPDATE(name, operands) {#name, reinterpret_cast<const void*>(&name), Type::I64, operands, Type::I64}
 const cfg::Function kUnboxMade FRAMEJIT_UPDATE(unbox_made, 2), kNewNumbers FRAMEJIT_UPDATE(new_numbers, 2),
-    kGrowNumbers FRAMEJIT_UPDATE(grow_numbers, 2), kCopyNumbers FRAMEJIT_UPDATE(copy_numbers, 3),
+    kGrowNumbers FRAMEJIT_UPDATE(grow_numbers, 2), kShrinkNumbers FRAMEJIT_UPDATE(shrink_numbers, 2), kCopyNumbers FRAMEJIT_UPDATE(copy_numbers, 3),
     kFillNumbers FRAMEJIT_UPDATE(fill_numbers, 3), kCountUp FRAMEJIT_UPDATE(count_up, 3);
 #undef FRAMEJIT_UPDATE
 
@@ -270,7 +294,8 @@ bool UnboxedLists::box(const List& from) {
           '(');
   }
   if (!complete) return false;
-  if (header.count < before) return PyList_SetSlice(list, header.count, before, nullptr) == 0;
+  if (header.count < before && PyList_SetSlice(list, header.count, before, nullptr) < 0) return false;
+  if (!set_capacity(list, header.capacity)) return false;
   for (int64_t k = before; k < header.count; ++k) {
     const Ref<> made = object_of_item(header.numbers + k * width, from.kind);
     if (!made || PyList_Append(list, made.get()) < 0) return false;

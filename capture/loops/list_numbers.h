@@ -15,7 +15,8 @@ namespace framejit::capture {
 struct ListHeader {
   int64_t* numbers;  // `width` for each item: integers, truths, or the bits of floats
   int64_t count;     // of items
-  int64_t capacity;  // in items
+  int64_t capacity;  // in items: what the interpreter's list would have, which programs can measure
+  int64_t room;      // in items: of `numbers`, at least the capacity
   int64_t kept;      // so many items at its beginning have never been taken away
   PyObject* list;
   int64_t width;
@@ -62,7 +63,8 @@ class UnboxedLists {
 // Updates of a graph. They give the header of a list, or 1.
 extern const cfg::Function kUnboxMade;    // kind: of the list that the loop has made last
 extern const cfg::Function kNewNumbers;   // count, kind: a list whose objects are made only if somebody else holds it
-extern const cfg::Function kGrowNumbers;  // header: room for more items
+extern const cfg::Function kGrowNumbers;  // header, new count: where it exceeds the capacity
+extern const cfg::Function kShrinkNumbers;  // header, new count: where it is below half of the capacity
 extern const cfg::Function kCopyNumbers;  // to, from, how many
 extern const cfg::Function kFillNumbers;  // to, number, how many
 extern const cfg::Function kCountUp;      // to, start, step: all numbers of the list that was made last

@@ -232,12 +232,13 @@ bool append_unboxed(LoopTranslator& t, const Typed& list, const Typed& item) {
   t.flush_pending();
   const cfg::Id header = list.ids[1], count = count_of(t, list);
   const cfg::Id has_room = t.op(Op::Lt, Type::I64, count, t.load(header, offsetof(ListHeader, capacity)));
-  either(t, has_room, [] {}, [&] { update(t, kGrowNumbers, header, t.integer(0)); });
+  const cfg::Id more = t.op(Op::Add, Type::I64, count, t.integer(1));
+  either(t, has_room, [] {}, [&] { update(t, kGrowNumbers, header, more); });
   const std::vector<Typed> numbers = item.kind == Kind::Tuple ? item.items : std::vector<Typed>{item};
   const cfg::Id to = place_in(t, numbers_of(t, list), count, static_cast<int64_t>(numbers.size()));
   for (std::size_t k = 0; k < numbers.size(); ++k)
     store_at(t, known(t, numbers[k]), to, static_cast<int>(k * sizeof(int64_t)), cfg::kNone);
-  t.store(header, offsetof(ListHeader, count), t.op(Op::Add, Type::I64, count, t.integer(1)));
+  t.store(header, offsetof(ListHeader, count), more);
   return true;
 }
 
@@ -262,6 +263,8 @@ std::optional<Typed> take_last_unboxed(LoopTranslator& t, const Typed& list, boo
     item = unboxed_item(t, list, last);
   }
   t.flush_pending();
+  const cfg::Id half = t.op(Op::Shr, Type::I64, t.load(header, offsetof(ListHeader, capacity)), t.integer(1));
+  either(t, t.op(Op::Le, Type::I64, half, last), [] {}, [&] { update(t, kShrinkNumbers, header, last); });
   t.store(header, offsetof(ListHeader, count), last);
   return item;
 }
