@@ -222,8 +222,11 @@ class Join {
   Captured<Value*> item_of(int side, Value* v) {
     v = look(x_, v);
     if (v->is_constant() || v->kind == ValueKind::Int) return v;
-    if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v))
+    if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v)) {
+      std::set<const Value*> seen;
+      if (holds_result_of_side(v, seen)) return differ("an object with a value that is made on one side");
       return v;
+    }
     if (const auto known = alone_[side].find(v); known != alone_[side].end()) return known->second;
     if (v->is_array() && is_measured_since(s_, mark_, s_.graph().type(v->id())))
       return differ("an array of a size that one side finds out");
@@ -344,6 +347,19 @@ class Join {
 
   graph::ValueId constant(int64_t number) {
     return s_.builder().constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(number), 0});
+  }
+
+  /// Whether an object made on a side refers to a node of the side's block, which only that block can name.
+  bool holds_result_of_side(const Value* v, std::set<const Value*>& seen) const {
+    if (!v || v->number < mark_.values || v->source || !seen.insert(v).second) return false;
+    const auto of_side = [&](graph::ValueId id) {
+      return id != graph::kNoValue && graph::index(id) >= mark_.graph.nodes && s_.graph().node(id).op != graph::Op::Param;
+    };
+    if (of_side(v->id()) || of_side(v->which())) return true;
+    const auto holds = [&](const Value* part) { return holds_result_of_side(part, seen); };
+    return std::any_of(v->items.begin(), v->items.end(), holds) ||
+           (v->has_attributes() && std::any_of(v->attributes().begin(), v->attributes().end(),
+                                               [&](const auto& attribute) { return holds(attribute.second); }));
   }
 
   Captured<graph::ValueId> node(graph::Op op, std::span<const graph::ValueId> operands) {

@@ -561,6 +561,41 @@ def test_effects_on_one_side_break_and_happen_once():
         fj.jit(f, fullgraph=True)(X)
 
 
+class Range:
+    def __init__(self, low, high):
+        self.low = low if low < high else high
+
+
+class Sum:
+    def __init__(self, low, high):
+        self.total = [low + high]
+
+
+class Pair:
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+
+@pytest.mark.parametrize(("make", "codes"), [(Range, ["FJ005"]), (Sum, ["FJ005"]), (Pair, [])])
+def test_objects_with_values_of_one_side_stay_there(make, codes):
+    """The other side leaves their memory unwritten: which of its parts the object has would be read from it."""
+
+    def f(low, high, y):
+        return y + 1 if low == high else make(low, high)
+
+    c = capture(f, np.float64(0), np.float64(1), np.ones((2, 2)))
+    assert c.codes == codes
+    marked = fj.jit(f)
+    for high in (1.0, 0.0, -1.0, 0.0, 2.0):
+        args = np.float64(0), np.float64(high), np.ones((2, 2))
+        got, expected = marked(*args), f(*args)
+        assert type(got) is type(expected)
+        if high == 0:
+            assert bits(got) == bits(expected)
+        else:
+            assert [bits(value) for value in vars(got).values()] == [bits(value) for value in vars(expected).values()]
+
+
 def test_values_of_two_types():
     def number(x):
         y = x.sum() if x.max() > 3 else 0.5
