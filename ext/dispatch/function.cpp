@@ -313,6 +313,9 @@ PyObject* function_reduce(PyObject* self, PyObject*) {
   return module ? PyObject_CallMethod(module.get(), "reduce", "O", self) : nullptr;
 }
 
+/// A copy of a function is the function itself, as the module copy has it for functions of Python.
+PyObject* function_copy(PyObject* self, PyObject*) { return Py_NewRef(self); }
+
 PyObject* function_forward(PyObject* self, void* name) {
   return PyObject_GetAttrString(reinterpret_cast<PyObject*>(as_function(self)->function),
                                 static_cast<const char*>(name));
@@ -368,6 +371,8 @@ PyMethodDef methods[] = {
      "and "
      "dropping the result; None\nwhere nothing is compiled for them. For benchmarks."},
     {"__reduce__", function_reduce, METH_NOARGS, nullptr},
+    {"__copy__", function_copy, METH_NOARGS, nullptr},
+    {"__deepcopy__", function_copy, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 char kCode[] = "__code__", kDefaults[] = "__defaults__", kKwdefaults[] = "__kwdefaults__", kGlobals[] = "__globals__",

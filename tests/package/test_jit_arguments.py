@@ -166,6 +166,11 @@ def test_not_python_code_comes_back_with_a_warning(thing):
     assert caught[0].filename == __file__
 
 
+def test_a_partial_is_told_what_to_mark():
+    with pytest.warns(UserWarning, match=r"returned unchanged\. Mark the function in it: partial\(jit\(function\)"):
+        fj.jit(functools.partial(f, 1))
+
+
 def test_marked_twice_warns_and_takes_the_new_arguments():
     once = fj.jit(f)
     with pytest.warns(UserWarning, match="already"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import subprocess
@@ -120,6 +121,11 @@ def test_of_main_by_value(expression, call, level):
     run(LOAD + f"assert {call}, f\nassert level(f) == {level!r}, level(f)", stdin=pickled(expression))
 
 
+def test_functions_for_c_by_value():
+    again = pickle.loads(cloudpickle.dumps(fj.cfunc("double(double)")(lambda x: x * 3.0)))
+    assert again.ctypes(2.0) == 6.0 and again.is_compiled and again.signature == "double(double)"
+
+
 def test_plain_pickle_fails_as_for_functions():
     """It takes what is in __main__ by name; nothing of that name is there."""
     expected = run(LOAD, stdin=pickled("plain", pickle), fails=True).decode().splitlines()[-1]
@@ -159,6 +165,16 @@ def test_of_modules_that_cloudpickle_takes_by_value(monkeypatch, registered):
         assert pickle.loads(pickle.dumps(module.f)) is module.f
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[registered])
+
+
+@pytest.mark.parametrize("copy", [copy.copy, copy.deepcopy])
+def test_copies_are_the_function_itself(copy):
+    """As of functions: scikit-learn copies the parameters of an estimator in each fold of a cross-validation."""
+    marks = (fj.jit, fj.cfunc("double(double)"), fj.custom_op)
+    for thing in [of_module, op_of_module, *(mark(lambda x: x + 1.0) for mark in marks)]:
+        assert copy(thing) is thing
+    holder = copy({"f": fj.jit(lambda x: x + 1.0)})
+    assert holder["f"](1.0) == 2.0
 
 
 KEPT = """

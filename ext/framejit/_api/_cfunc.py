@@ -10,7 +10,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from framejit._api._jit import jit
+from framejit._api._jit import is_compiled, jit
+from framejit._api._pickling import name_for_pickler
 from framejit._api._platform import core
 
 _TYPES: dict[str, tuple[str, Any]] = {
@@ -168,6 +169,17 @@ class CFunc:
     def reason(self) -> str:
         """Why calls from C are calls of the Python function; empty if they are not, or if there was none yet."""
         return "" if self._native is None else self._native.reason
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = name_for_pickler(self, sys._getframe(1))
+        plain = self._function.__wrapped__ if is_compiled(self._function) else self._function
+        return name or (CFunc, (plain, self.signature))
+
+    def __copy__(self) -> CFunc:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CFunc:
+        return self
 
     def __repr__(self) -> str:
         return f"<framejit cfunc {getattr(self, '__qualname__', '?')} {self.signature!r}>"

@@ -62,6 +62,12 @@ class CustomOp:
         name = name_for_pickler(self, sys._getframe(1))
         return name or (CustomOp, (self._function, *self._result, self.gradient))
 
+    def __copy__(self) -> CustomOp:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CustomOp:
+        return self
+
     def __repr__(self) -> str:
         return f"<framejit custom_op {getattr(self, '__qualname__', self._function)}>"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -328,5 +329,6 @@ def compile_any(function: Any, settings: dict[str, Any]) -> Any:
     call = None if isinstance(function, (type, BuiltinFunctionType)) else getattr(type(function), "__call__", None)  # noqa: B004
     if isinstance(call, FunctionType):
         return MethodType(make_function(call, settings), function)
-    _warn(f"For 'jit', {_shown(function)} is not callable Python code; it is returned unchanged.")
+    way_out = " Mark the function in it: partial(jit(function), ...)." if isinstance(function, functools.partial) else ""
+    _warn(f"For 'jit', {_shown(function)} is not callable Python code; it is returned unchanged.{way_out}")
     return function
