@@ -149,7 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, program: list[str]) -> int:
     from framejit._api._mark import mark
-    from framejit._api._stats import write_stats
+    from framejit._api._platform import core
+    from framejit._api._stats import stats, write_stats
 
     if options.as_mindspore:
         from framejit._mindspore._mindspore import install
@@ -161,6 +162,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
 
         report = Recorder()
     before = sys.argv[:], sys.path[:], sys.modules["__main__"]
+    failed = False
     handle = mark(*(options.mark or ["__main__"]), jit_level=options.jit_level, stress=options.stress)
     try:
         if options.module is not None:
@@ -170,19 +172,35 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
             _prepare(program, str(Path(program[0]).resolve().parent))
             _run_script(program[0])
     except Exception as error:
+        failed = True
         _show(error)
         return 1
     finally:
-        if report is not None:
-            line = report.save(options.report)
-            if sys.stderr is not None:
-                with contextlib.suppress(ValueError, OSError):  # the program has closed it
-                    print(line, file=sys.stderr)
+        lines = [] if report is None else [report.save(options.report)]
+        if core is not None and not failed and stats()["frames_marked"] == 0:
+            lines.insert(0, _nothing_called(options.mark))
+        if sys.stderr is not None:
+            with contextlib.suppress(ValueError, OSError):  # the program has closed it
+                sys.stderr.writelines(f"{line}\n" for line in lines)
         handle.close()
         if options.stats_file is not None:
             write_stats(options.stats_file)
         sys.argv, sys.path[:], sys.modules["__main__"] = before
     return 0
+
+
+def _nothing_called(patterns: Sequence[str] | None) -> str:
+    """Why a program ran without any function that would have been compiled."""
+    if patterns:
+        wanted = " or ".join(map(repr, patterns))
+        return (
+            f"framejit: nothing was compiled: no function in a module named {wanted} was called. A pattern with a / is "
+            "compared with file names."
+        )
+    return (
+        "framejit: nothing was compiled: the program called no function of its own. Code outside of functions stays "
+        "bytecode: put it into a function. --mark PATTERN compiles functions of other modules."
+    )
 
 
 def _prepare(argv: list[str], folder: str) -> None:

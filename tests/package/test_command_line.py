@@ -116,6 +116,31 @@ def test_level_and_pattern(folder):
     assert counted == {"package.*": 1, "nothing": 0}
 
 
+TOP = "import sys\nimport numpy as np\nprint((np.arange(3.0) + 1).sum())\n"
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize(
+    ("code", "options", "said"),
+    [
+        (TOP, [], "nothing was compiled: the program called no function of its own"),
+        (TOP + "sys.exit(0)\n", [], "put it into a function"),
+        (SCRIPT, ["--mark", "typo.*"], "no function in a module named 'typo.*' was called"),
+        (SCRIPT, [], ""),
+    ],
+)
+def test_a_program_without_functions_to_compile_is_told_so(folder, code, options, said):
+    (folder / "top.py").write_text(code)
+    error = run(folder, "-m", "framejit", *options, "top.py").stderr
+    assert (said in error) if said else not error
+    assert len(error.splitlines()) == bool(said)
+
+
+def test_a_program_that_fails_is_told_nothing_else(folder):
+    (folder / "top.py").write_text("raise ValueError\n")
+    assert "nothing was compiled" not in run(folder, "-m", "framejit", "top.py", expect=1).stderr
+
+
 def test_info(folder):
     shown = run(folder, "-m", "framejit", "info").stdout
     for part in ("framejit: ", "numpy: ", "capture: ", "recompile_limit: 8"):

@@ -59,6 +59,23 @@ def test_whole_function(program):
 
 
 @pytest.mark.capture
+def test_a_loop_is_shown_without_its_blocks():
+    def total(x):
+        s = 0.0
+        for v in x:
+            s += v * v
+        return s
+
+    call = fj.explain(total)
+    for _ in range(3):
+        report = call(np.ones(1000))
+    (entry,) = report.entries
+    assert "block0()" in entry["graph"] and "block0()" not in str(report)
+    assert "the loop at line" in str(report) and "Explanation.graphs has them as text" in str(report)
+    assert len(str(report).splitlines()) < 20
+
+
+@pytest.mark.capture
 def test_break(program):
     report = fj.explain(program.step)(X, np.ones(4))
     (record,) = [record for record in report.breaks if record["line"] == 6]

@@ -13,6 +13,7 @@ from framejit._reporting._collect import Collector, FunctionReport, breaks_of, f
 from framejit._reporting._format import (
     break_text,
     counted,
+    entry_parts,
     entry_text,
     exit_text,
     function_name,
@@ -127,12 +128,8 @@ class Explanation:
             for number, entry in enumerate(function.entries):
                 lines.append(f"  entry {number}: {entry_text(entry)}")
                 lines += [f"    {exit_text(way)}" for way in entry.get("exits", [])]
-                for title, text in (
-                    ("guards", "\n".join(entry["guards"])),
-                    ("graph", entry["graph"]),
-                    ("program", entry["program"]),
-                ):
-                    lines += [f"    {title}", *_indented(str(text), 6)]
+                for title, text in entry_parts(entry):
+                    lines += [f"    {title}", *_indented(text, 6)]
             if bytecode and function.bytecode:
                 lines += ["  bytecode", *_indented(function.bytecode, 4)]
         return "\n".join(lines)

@@ -139,12 +139,13 @@ TIMES = {"capture_ns": "capture", "passes_ns": "passes", "codegen_ns": "code gen
 def entry_text(entry: dict[str, Any]) -> str:
     """What a compiled entry is, in a line."""
     first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
+    lines = f"line {first}" if first == last else f"lines {first} to {last}"
     places = {
         "function": "the whole call",
-        "loop": f"the loop at lines {first} to {last}",
+        "loop": f"the loop at {lines}",
         "recursion": "the function with its calls of itself",
     }
-    place = places.get(entry["kind"], f"lines {first} to {last}")
+    place = places.get(entry["kind"], lines)
     times = ", ".join(f"{name} {duration(entry[key])}" for key, name in TIMES.items() if key in entry)
     left = f"; left to the interpreter: {entry['demoted']}" if entry.get("demoted") else ""
     parts = [
@@ -156,6 +157,17 @@ def entry_text(entry: dict[str, Any]) -> str:
     if shared := entry.get("parallel_rounds"):
         parts.append(f"{counted(shared, 'round')} on several threads")
     return f"{', '.join(parts)}; {times}{left}"
+
+
+def entry_parts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """The titles and texts of what a compiled entry consists of.
+
+    A loop has no operations of arrays, but the blocks of its machine code. They are long, so a line says where they are.
+    """
+    guards = ("guards", "\n".join(map(str, entry["guards"])))
+    if entry["kind"] in ("loop", "recursion"):
+        return [guards, ("blocks", "Explanation.graphs has them as text, Explanation.graph_svg() as a picture")]
+    return [guards, ("graph", str(entry["graph"])), ("program", str(entry["program"]))]
 
 
 def exit_text(way: dict[str, Any]) -> str:

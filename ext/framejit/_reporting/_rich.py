@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit._reporting._collect import FunctionReport
-from framejit._reporting._format import break_text, entry_text, function_name, recompile_text, short_path
+from framejit._reporting._format import break_text, entry_parts, entry_text, function_name, recompile_text, short_path
 from framejit._reporting._gain import gain_text
 
 
@@ -23,8 +23,9 @@ def renderable(summary: str, functions: list[FunctionReport]) -> Any:
         rows += [Text(recompile_text(record), style="yellow") for record in function.recompiles]
         for number, entry in enumerate(function.entries):
             rows.append(Text(f"entry {number}: {entry_text(entry)}", style="bold"))
-            rows.append(Text("\n".join(map(str, entry["guards"])), style="dim"))
-            rows.append(Text(str(entry["graph"]), style="cyan"))
+            guards, what_runs, *_ = entry_parts(entry)
+            rows.append(Text(guards[1], style="dim"))
+            rows.append(Text(what_runs[1], style="cyan"))
         title = f"{function_name({'function': function.name})}  {short_path(function.file)}:{function.line}"
         parts.append(Panel(Group(*rows), title=Text(title), title_align="left"))
     return Group(*parts)
