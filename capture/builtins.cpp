@@ -384,11 +384,12 @@ Captured<Value*> sorted(Executor& x, Values items, Value* key, bool reverse) {
     const bool ordered =
         k && (PyLong_CheckExact(k.get()) || PyUnicode_CheckExact(k.get()) || PyTuple_CheckExact(k.get()) ||
               (PyFloat_CheckExact(k.get()) && PyFloat_AS_DOUBLE(k.get()) == PyFloat_AS_DOUBLE(k.get())));
-    if (!ordered || (type && Py_TYPE(k.get()) != type)) return break_at(BreakId::UnknownObject, "sorted() of these");
+    if (!ordered || (type && Py_TYPE(k.get()) != type))
+      return break_at(BreakId::UnknownObject, "sorted() of values that are known only at run time");
     for (Py_ssize_t j = 0; PyTuple_CheckExact(k.get()) && j < PyTuple_GET_SIZE(k.get()); ++j) {
       PyObject* part = PyTuple_GET_ITEM(k.get(), j);
       if (!PyLong_CheckExact(part) && !PyUnicode_CheckExact(part))
-        return break_at(BreakId::UnknownObject, "sorted() of these");
+        return break_at(BreakId::UnknownObject, "sorted() of values that are known only at run time");
     }
     type = Py_TYPE(k.get());
     Ref<> row = Ref<>::steal(Py_BuildValue("(On)", k.get(), reverse ? -i : i));

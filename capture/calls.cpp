@@ -454,6 +454,8 @@ Captured<Value*> call(Executor& x, Value* callable, const Values& args, const Ke
     case ValueKind::Cell:
     case ValueKind::Text: break;
   }
+  if (callable->source && callable->object)
+    return break_at(BreakId::UnknownCallable, short_repr(callable->object.get()));
   PyObject* type = type_of(x, callable);
   return break_at(BreakId::UnknownCallable,
                   type ? std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) + " object" : "object");

@@ -353,7 +353,8 @@ class Join {
   bool holds_result_of_side(const Value* v, std::set<const Value*>& seen) const {
     if (!v || v->number < mark_.values || v->source || !seen.insert(v).second) return false;
     const auto of_side = [&](graph::ValueId id) {
-      return id != graph::kNoValue && graph::index(id) >= mark_.graph.nodes && s_.graph().node(id).op != graph::Op::Param;
+      return id != graph::kNoValue && graph::index(id) >= mark_.graph.nodes &&
+             s_.graph().node(id).op != graph::Op::Param;
     };
     if (of_side(v->id()) || of_side(v->which())) return true;
     const auto holds = [&](const Value* part) { return holds_result_of_side(part, seen); };

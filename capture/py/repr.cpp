@@ -1,9 +1,11 @@
 // Printing and comparing exact builtin objects without running user code.
 #include "capture/py/repr.h"
-#include "capture/py/interpreter.h"
 
 #include <cmath>
 #include <cstring>
+
+#include "capture/py/instance.h"
+#include "capture/py/interpreter.h"
 
 namespace framejit::capture {
 
@@ -23,6 +25,18 @@ std::string utf8(PyObject* str) {
 }
 
 constexpr std::size_t kReprLimit = 60;
+
+/// The name of a callable of C, such as a ufunc or a function of Cython; empty if it has none, or if code of Python
+/// gives it.
+std::string name_in_c(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  PyObject* const found = type_attr(type, "__name__");
+  if (!found || (!Py_IS_TYPE(found, &PyGetSetDescr_Type) && !Py_IS_TYPE(found, &PyMemberDescr_Type))) return {};
+  const Ref<> name = Ref<>::steal(Py_TYPE(found)->tp_descr_get(found, object, reinterpret_cast<PyObject*>(type)));
+  if (name && PyUnicode_CheckExact(name.get())) return utf8(name.get());
+  PyErr_Clear();
+  return {};
+}
 
 }  // namespace
 
@@ -45,7 +59,10 @@ std::string short_repr(PyObject* object) {
   if (PyFunction_Check(object)) return utf8(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
   if (PyCFunction_Check(object)) {
     PyObject* module = reinterpret_cast<PyCFunctionObject*>(object)->m_module;
+    PyObject* self = reinterpret_cast<PyCFunctionObject*>(object)->m_self;
     const char* name = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
+    if (!module && self && !PyModule_Check(self) && !PyType_Check(self))
+      return std::string(Py_TYPE(self)->tp_name) + "." + name;
     if (module && PyUnicode_CheckExact(module) && utf8(module) != "builtins") return utf8(module) + "." + name;
     return name;
   }
@@ -55,7 +72,8 @@ std::string short_repr(PyObject* object) {
     if (name) return name;
     PyErr_Clear();
   }
-  return std::string("<") + Py_TYPE(object)->tp_name + " object>";
+  const std::string name = name_in_c(object);
+  return std::string("<") + Py_TYPE(object)->tp_name + " " + (name.empty() ? "object" : "'" + name + "'") + ">";
 }
 
 namespace {

@@ -10,7 +10,8 @@ namespace framejit::capture {
 
 /// The text of an exact str, else its short_repr.
 std::string text_of(PyObject* object);
-/// repr() of numbers, strings and tuples of these, cut to a line; "<function f>", "<class C>", "<T object>" of others.
+/// repr() of numbers, strings and tuples of these, cut to a line; "<function f>", "<class C>", "<T object>" of others,
+/// and "<T 'name'>" of callables of C that have a name.
 std::string short_repr(PyObject* object);
 /// Exact int, float, complex, bool, str, bytes, None, Ellipsis, NotImplemented, or a tuple or frozenset of these.
 bool is_plain(PyObject* object);

@@ -159,7 +159,7 @@ def test_docs(folder):
         assert lines[0] == "FJ010 UserEffect"
         assert lines[1].startswith("An effect that others can see at once: ")
         assert '        print("called")' in lines
-        assert lines[-1] == "Way out: move it out of the loop."
+        assert lines[-1] == "Way out: move it before or after the work with arrays."
     listed = run(folder, "-m", "framejit", "docs").stdout.splitlines()
     assert [line.split()[0] for line in listed] == [f"FJ{number:03d}" for number in range(1, len(listed) + 1)]
     assert "there is no reason 'FJ999'" in run(folder, "-m", "framejit", "docs", "FJ999", expect=2).stderr

@@ -27,7 +27,7 @@ def break_record(file: str) -> dict:
         "name": "UnknownCallable",
         "what": "call of a C function that is not known to be pure",
         "why": "its result and its effects can only be had by calling it",
-        "way_out": "move it out of the loop, or @framejit.disable the caller",
+        "way_out": "move it before or after the work with arrays, or declare it with framejit.custom_op if it is pure",
         "detail": "'datetime.now'",
         "function": "step",
         "file": file,
@@ -44,7 +44,7 @@ def test_break(program):
         sim.py:3:13 step(): FJ002 call of a C function that is not known to be pure: 'datetime.now'
             3 |     stamp = datetime.now()
               |             ^^^^^^^^^^^^^^
-            2 regions around it stay compiled; move it out of the loop, or @framejit.disable the caller. Docs: python -m framejit docs FJ002"""
+            2 regions around it stay compiled; move it before or after the work with arrays, or declare it with framejit.custom_op if it is pure. Docs: python -m framejit docs FJ002"""
     )
 
 
@@ -54,7 +54,7 @@ def test_break_without_source_and_regions():
     lines = break_text(record).splitlines()
     assert lines[0].startswith("<stdin>:3:13 step(): FJ002 ")
     assert lines[1:] == [
-        "    move it out of the loop, or @framejit.disable the caller. Docs: python -m framejit docs FJ002"
+        "    move it before or after the work with arrays, or declare it with framejit.custom_op if it is pure. Docs: python -m framejit docs FJ002"
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import re
 import subprocess
 import sys
@@ -85,6 +86,21 @@ def test_break(program):
     assert f"program.py:6:{record['column'] + 1} step(): FJ002" in str(report)
     assert "^^^^" in str(report)
     assert "2 regions so far" in str(report)
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x, f=np.random.randint: x + f(0, 5), "'randint'>"),  # a method that Cython has made
+        (lambda x: np.frompyfunc(len, 1, 1)("text") + x, "numpy.frompyfunc"),
+        (lambda x, f=np.frompyfunc(abs, 1, 1): f(-3) + x, "<numpy.ufunc 'abs (vectorized)'>"),
+        (lambda x: x + random.random(), "Random.random"),
+    ],
+)
+def test_breaks_name_what_is_called(function, name):
+    details = [record["detail"] for record in fj.explain(function)(np.ones(3)).breaks]
+    assert any(name in detail for detail in details), details
 
 
 @pytest.mark.capture

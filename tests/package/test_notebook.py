@@ -154,7 +154,7 @@ def test_other_syntax_of_ipython(notebook):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("%%framejit --level O7\nx = 1", "argument -l/--level: invalid choice: 'O7'"),
+        ("%%framejit --level O7\nx = 1", "argument -l/--level/--jit-level: invalid choice: 'O7'"),
         ("%%framejit --quick\nx = 1", "unrecognized arguments: --quick"),
         ("%%framejit\nimport asyncio\nawait asyncio.sleep(0)", "%%framejit runs no 'await' outside of functions"),
         ("%framejit nothing", "%framejit does not know 'nothing'; it takes nothing, 'info', 'report'"),
@@ -162,6 +162,8 @@ def test_other_syntax_of_ipython(notebook):
         ("%framejit logs=everything", "'everything' is not a token of FRAMEJIT_LOGS"),
         ("%framejit no_such_thing=1", "framejit.config has no setting 'no_such_thing'"),
         ("%framejit mark=x", "is read from FRAMEJIT_MARK when framejit is imported"),
+        ("%framejit explain np.sin", "%framejit explain takes a call such as f(x), but got 'np.sin'"),
+        ("%framejit explain f(", "takes a call such as f(x), but got 'f('"),
         ("%framejit report", "no function was marked by %%framejit yet"),
     ],
 )
@@ -191,6 +193,17 @@ def test_settings(notebook, monkeypatch):
 def test_docs(notebook):
     assert notebook.run("%framejit docs fj002")[1].startswith("FJ002 ")
     assert notebook.run("%framejit docs")[1].count("FJ0") > 10
+
+
+@pytest.mark.capture
+def test_explain(notebook):
+    notebook.run("def f(x, n):\n    return x * n + 1\nx = np.ones(3)")
+    (shown,) = notebook.run("%framejit explain f(x[:2], n=2)")[2]
+    assert shown.data["text/plain"].startswith("f(): 1 graph, 0 breaks") and "<div" in shown.data["text/html"]
+    (shown,) = notebook.run("%framejit explain (lambda x: x == 1)(x)")[2]
+    assert "raised" not in shown.data["text/plain"]
+    notebook.run("%framejit explain f(missing)", fails=NameError)
+    assert "_framejit_explain" not in notebook.shell.user_ns
 
 
 BREAKS = """%%framejit --annotate

@@ -329,6 +329,8 @@ def compile_any(function: Any, settings: dict[str, Any]) -> Any:
     call = None if isinstance(function, (type, BuiltinFunctionType)) else getattr(type(function), "__call__", None)  # noqa: B004
     if isinstance(call, FunctionType):
         return MethodType(make_function(call, settings), function)
-    way_out = " Mark the function in it: partial(jit(function), ...)." if isinstance(function, functools.partial) else ""
+    way_out = (
+        " Mark the function in it: partial(jit(function), ...)." if isinstance(function, functools.partial) else ""
+    )
     _warn(f"For 'jit', {_shown(function)} is not callable Python code; it is returned unchanged.{way_out}")
     return function

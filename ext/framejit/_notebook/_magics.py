@@ -23,11 +23,13 @@ from framejit._api._platform import core, reason
 from framejit._notebook._annotate import Annotation, report_of
 from framejit._notebook._marking import MarkFunctions
 from framejit._reporting._cells import cell_name
+from framejit._reporting._explain import explain
 from framejit._reporting._info import brief, show_config
 from framejit._reporting._reasons import reasons
 
 _silenced_by_semicolon = getattr(magic, "output_can_be_silenced", lambda function: function)  # from IPython 8.9 on
 _DECORATOR = "_framejit_mark"  # a name of the user's namespace, while a cell runs
+_EXPLAIN = "_framejit_explain"
 _FLAGS = ("fullgraph", "dynamic")
 _VALUES = ("capture_mode", "jit_level", "backend")
 
@@ -57,6 +59,7 @@ class FramejitMagics(Magics):
             %framejit                      version, whether functions are captured, settings that were changed
             %framejit info                 versions, processor and all settings, for bug reports
             %framejit report               the annotated source of the functions that %%framejit marked
+            %framejit explain f(x)         calls f and shows what was compiled, as framejit.explain(f)(x) does
             %framejit docs FJ002           why graphs break: one reason, or a list of all
             %framejit NAME                 the value of a setting
             %framejit NAME=VALUE           changes it, as framejit.config.NAME = VALUE does
@@ -65,6 +68,8 @@ class FramejitMagics(Magics):
         name, equals, value = (part.strip() for part in line.partition("="))
         if not line.strip():
             print(brief())
+        elif command == "explain":
+            display(self._explain(line.strip().removeprefix("explain").strip()))
         elif equals or (name in dir(config) and not rest):
             self._setting(name, value if equals else None)
         elif command == "docs":
@@ -73,9 +78,23 @@ class FramejitMagics(Magics):
             show_config() if command == "info" else self._report()
         else:
             raise UsageError(
-                f"%framejit does not know {line.strip()!r}; it takes nothing, 'info', 'report', 'docs [ID ...]' or a setting: "
+                f"%framejit does not know {line.strip()!r}; it takes nothing, 'info', 'report', 'explain f(x)', 'docs [ID ...]' "
+                f"or a setting: "
                 f"{', '.join(dir(config))}"
             )
+
+    def _explain(self, source: str) -> Any:
+        """The report of a call, which is given as source."""
+        try:
+            call = ast.parse(source, "<%framejit explain>", "eval").body
+        except SyntaxError:
+            call = None
+        if not isinstance(call, ast.Call):
+            raise UsageError(f"%framejit explain takes a call such as f(x), but got {source!r}")
+        names = {**self.shell.user_ns, _EXPLAIN: explain}
+        call.func = ast.copy_location(ast.Call(ast.Name(_EXPLAIN, ast.Load()), [call.func], []), call.func)
+        expression = ast.fix_missing_locations(ast.Expression(call))
+        return eval(compile(expression, "<%framejit explain>", "eval"), names)
 
     def _setting(self, name: str, value: str | None) -> None:
         try:
@@ -103,7 +122,7 @@ class FramejitMagics(Magics):
         display(report_of("Functions of this notebook", functions))
 
     @magic_arguments()
-    @argument("-l", "--level", dest="jit_level", choices=JIT_LEVELS, help="as jit_level of framejit.jit")
+    @argument("-l", "--level", "--jit-level", dest="jit_level", choices=JIT_LEVELS, help="as jit_level of framejit.jit")
     @argument("--capture-mode", choices=CAPTURE_MODES, help="as capture_mode of framejit.jit")
     @argument("--backend", choices=BACKENDS, help="as backend of framejit.jit")
     @argument("--fullgraph", action="store_true", help="each function must be one graph; a graph break is an error")

@@ -373,7 +373,7 @@ def _sorted(iterable: Iterable[Any], /, *, key: Any = None, reverse: Any = False
         or iterable.ndim != 1
         or iterable.dtype.kind not in "biuf"
     ):
-        graph_break("sorted() of these")
+        graph_break("sorted() of values that are known only at run time")
     if (iterable != iterable).any():
         raise ValueError("a NaN, which goes by its place")
     ordered = np.sort(iterable[::-1] if reverse else iterable, kind="stable")
