@@ -80,6 +80,8 @@ def test_precompile_arguments():
         marked.precompile(fj.ArraySpec("f8", (3,)))
     with pytest.raises(TypeError, match="'shape' must be a tuple"):
         fj.ArraySpec("f8", 3)
+    with pytest.raises(TypeError, match="tuple of int or None, but got .'n', 3.. None is any length"):
+        fj.ArraySpec("f8", ("n", 3))
     with pytest.raises(ValueError, match="negative length"):
         fj.ArraySpec("f8", (3, -1))
     with pytest.raises(TypeError, match="dtype"):

@@ -68,6 +68,11 @@ def test_negative_number():
         fj.config.recompile_limit = True
 
 
+def test_instruction_sets_that_there_are_not():
+    with pytest.raises(ValueError, match="config.cpu must be 'avx2', 'avx512' or empty, not 'sse'"):
+        fj.config.cpu = "sse"
+
+
 def test_unknown_field_lists_the_known_ones():
     with pytest.raises(AttributeError, match="recompile_limit"):
         fj.config.recompile_limits = 3
@@ -110,6 +115,7 @@ def test_unknown_variable_is_warned_about():
         ("LOGS", "graphs"),
         ("LOGS", "filter=("),
         ("NUM_THREADS", "-2"),
+        ("CPU", "sse4"),
     ],
 )
 def test_unreadable_variable_is_warned_about(variable, text):

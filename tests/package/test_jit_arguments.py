@@ -117,6 +117,11 @@ def test_unknown_options_give_one_warning_that_lists_the_known_ones():
     assert all(word in text for word in ("compile_once", "mode", "exec_order", "ge_options", "infer_boost"))
 
 
+def test_a_misspelt_argument_gets_a_suggestion():
+    with pytest.warns(UserWarning, match=r"Known are: capture_mode, jit_level, .*Did you mean fullgraph\?"):
+        fj.jit(f, full_graph=True)
+
+
 def test_unknown_ge_keys_give_one_warning():
     with pytest.warns(UserWarning) as caught:
         fj.jit(f, ge_options={"session": {"ge.exec": "1"}, "other": {}})

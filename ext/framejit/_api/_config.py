@@ -90,6 +90,7 @@ FIELDS = (
     Field("disable", False, "marked functions run as plain Python", at_import=True),
 )
 _MOST = {"num_threads": 2**31 - 1}  # of other numbers: what 64 bits hold
+_CPUS = ("", "none", "avx2", "avx512")  # none: tests of a machine that framejit generates no code for
 _BY_NAME = {field.name: field for field in FIELDS}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -115,6 +116,8 @@ def _check(field: Field, value: Any) -> None:
     most = _MOST.get(field.name, 2**63 - 1)
     if isinstance(value, int) and value > most:
         raise ValueError(f"config.{field.name} must be at most {most}, not {value}")
+    if field.name == "cpu" and value not in _CPUS:
+        raise ValueError(f"config.cpu must be 'avx2', 'avx512' or empty, not {value!r}")
     if field.name == "passes" and core is not None:
         allowed = ["-" + name for name in core.pass_names()]
         for token in str(value).split(",") if value else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 import re
@@ -20,6 +21,7 @@ JIT_LEVELS = ("O0", "O1")
 BACKENDS = ("", "ms_backend", "GE")
 EXEC_ORDERS = ("bfs", "dfs")
 SWITCH = ("on", "off")
+ARGUMENTS = ("capture_mode", "jit_level", "dynamic", "fullgraph", "backend")
 OPTIONS = ("cache", "disable_format_transform", "exec_order", "infer_boost", "ge_options")
 GE_OPTIONS = {"global": ("deterministic",), "session": ("num_threads", "memory_limit")}
 
@@ -214,7 +216,12 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of `jit`, checked; unknown ones are left out, with a warning."""
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
-        _warn(f"For 'jit', unknown options are ignored: {', '.join(unknown)}. Known are: {', '.join(OPTIONS)}.")
+        names = (*ARGUMENTS, *OPTIONS)
+        meant = [match for name in unknown for match in difflib.get_close_matches(name, names, n=1)]
+        _warn(
+            f"For 'jit', unknown options are ignored: {', '.join(unknown)}. Known are: {', '.join(names)}."
+            + (f" Did you mean {', '.join(meant)}?" if meant else "")
+        )
     known = {name: value for name, value in options.items() if name in OPTIONS}
     for name in ("cache", "disable_format_transform"):
         if not isinstance(known.get(name, False), bool):

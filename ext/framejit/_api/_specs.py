@@ -48,9 +48,14 @@ class ArraySpec:
         self.dtype: np.dtype[Any] = numpy_dtype(dtype)
         if isinstance(shape, (int, str)):
             raise TypeError(f"For 'ArraySpec', the 'shape' must be a tuple of int or None, but got {shape!r}.")
-        self.shape: tuple[int | None, ...] = tuple(
-            None if length is None else operator.index(length) for length in shape
-        )
+        try:
+            self.shape: tuple[int | None, ...] = tuple(
+                None if length is None else operator.index(length) for length in shape
+            )
+        except TypeError:
+            raise TypeError(
+                f"For 'ArraySpec', the 'shape' must be a tuple of int or None, but got {shape!r}. None is any length from 2 on."
+            ) from None
         if any(length is not None and length < 0 for length in self.shape):
             raise ValueError(f"For 'ArraySpec', the 'shape' must have no negative length, but got {self.shape!r}.")
 

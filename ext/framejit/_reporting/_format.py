@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import linecache
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 from framejit._reporting._cells import cell_name
+
+_PACKAGE = os.path.join(str(Path(__file__).parents[1]), "")  # noqa: PTH118  (a path with a separator at its end)
 
 
 def short_path(file: str) -> str:
@@ -108,8 +111,11 @@ def break_text(record: dict[str, Any]) -> str:
     column, end_column = int(record.get("column", 0)), int(record.get("end_column", 0))
     regions = record.get("regions")
     kept = "" if regions is None else f"{counted(regions, 'region')} around it stay{'s' * (regions == 1)} compiled; "
-    lines = [f"{place_text(record)} {function_name(record)}: {record.get('id', '')} {record.get('what', '')}{detail}"]
-    lines += marked_source(file, line, column, end_column)
+    what = f"{record.get('id', '')} {record.get('what', '')}{detail}"
+    if file.startswith(_PACKAGE):  # a gradient that was asked for: a place in framejit tells users nothing
+        lines = [what]
+    else:
+        lines = [f"{place_text(record)} {function_name(record)}: {what}", *marked_source(file, line, column, end_column)]
     lines.append(f"    {kept}{record.get('way_out', '')}. Docs: python -m framejit docs {record.get('id', '')}")
     return "\n".join(lines)
 
