@@ -387,6 +387,18 @@ def test_public_names_have_documentation():
         assert text, name
 
 
+@pytest.mark.capture
+def test_public_names_are_in_the_reference():
+    """By their own name, or with all names of their module."""
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("api*.md"))
+    listed = set(re.findall(r"\w+", re.sub(r"(?m)^#.*$", "", text)))
+    for module in re.findall(r"automodule:: ([\w.]+)", text):
+        home = importlib.import_module(module)
+        listed |= set(getattr(home, "__all__", ()))
+    dtypes = {name for name in framejit.__all__ if isinstance(getattr(framejit, name), type(framejit.float32))}
+    assert not set(framejit.__all__) - listed - dtypes
+
+
 def undocumented(value):
     """The parameters of a function or class that the section "Parameters" of its docstring does not name."""
     text = inspect.getdoc(value) or ""
