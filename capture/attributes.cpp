@@ -56,6 +56,15 @@ PyObject* interned(const char* text) {
 
 namespace {
 
+/// Whether NumPy imports this attribute of `numpy` when it is first used.
+bool is_submodule_of_numpy(PyObject* module, PyObject* name) {
+  static PyObject* const kSubmodules = interned("__numpy_submodules__");
+  PyObject* const dict = PyModule_GetDict(module);
+  if (PyDict_GetItemWithError(dict, name)) return false;  // it has been
+  PyObject* const known = PyDict_GetItemWithError(dict, kSubmodules);
+  return known && PySet_CheckExact(known) && PySet_Contains(known, name) == 1;
+}
+
 /// What a class makes a method of, and calls of it are followed.
 bool is_callee(PyObject* raw) { return PyFunction_Check(raw) || is_lru_cache(Py_TYPE(raw)); }
 
@@ -238,8 +247,9 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
         const char* module = PyModule_GetName(o);
         if (!module) PyErr_Clear();
         const std::string_view home = module ? module : "module";
-        // framejit imports its own names when they are first used.
-        if (home == "framejit" && !Ref<>::steal(PyObject_GetAttr(o, name))) PyErr_Clear();
+        // framejit imports its own names when they are first used, and NumPy its submodules, such as numpy.random.
+        if ((home == "framejit" || is_submodule_of_numpy(o, name)) && !Ref<>::steal(PyObject_GetAttr(o, name)))
+          PyErr_Clear();
         FRAMEJIT_TRY(item, global_item(x, PyModule_GetDict(o), name, std::string(home)));
         if (!item) return break_at(BreakId::ImpureAttribute, std::string(home) + "." + text);
         return look(x, item);

@@ -1,6 +1,8 @@
 """Attributes of instances, classes and modules: looked up as the interpreter does, without running anything."""
 
 import collections
+import subprocess
+import sys
 import types
 import warnings
 
@@ -431,3 +433,21 @@ def test_hasattr_of_an_array_asks_its_properties(shape):
 
     marked = fj.jit(has)
     assert outcome(marked) == outcome(has) == outcome(marked)
+
+
+SUBMODULES = """
+import numpy as np
+import framejit as fj
+
+def f(x):
+    return np.fft.rfft(x).real.sum() + len(np.ma.__name__) + np.polynomial.polynomial.polyval(x, [1.0, 2.0])
+
+report = fj.explain(f)(np.ones(100))
+assert not [record for record in report.breaks if record["id"] == "FJ009"], report
+"""
+
+
+def test_submodules_of_numpy_are_imported_when_they_are_used():
+    """NumPy imports some of them when they are first asked for, as the function would do."""
+    done = subprocess.run([sys.executable, "-c", SUBMODULES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
