@@ -106,7 +106,7 @@ Captured<bool> ArrayInputs::prepare_write(graph::ValueId dst) {
   if (writing(dst) == Writing::Warns)
     return break_at(BreakId::UnsupportedArgument, "assignment to an array that warns of it");
   if (writing(dst) == Writing::Foreign)
-    return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is no array");
+    return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is not an array");
   if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = session_.graph().root(dst);
   session_.work().spend(inputs_.size());

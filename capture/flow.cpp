@@ -199,7 +199,7 @@ class Join {
         if (at == made->items.end()) made->items.push_back(item);
       }
     }
-    if (made->items.size() > kMostChoices) return differ("a variable that may be many things");
+    if (made->items.size() > kMostChoices) return differ("a variable that may be one of too many values");
     for (int side : {0, 1}) {
       const OpenBlock opened(s_, *blocks_[side]);
       graph::ValueId which = constant(possible[side][0].place);

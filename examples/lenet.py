@@ -1,6 +1,8 @@
-"""LeNet-5 on handwritten digits: trained with Model, evaluated, saved and loaded. python examples/lenet.py [--epochs N] [--curve FILE.png]
+"""LeNet-5 on handwritten digits: trained with Model, evaluated, saved and loaded.
 
-The digits are scikit-learn's (1797 images of 8 by 8, enlarged to 32 by 32). A MindSpore script that differs in its imports alone.
+    python examples/lenet.py [--epochs N] [--curve FILE.png]
+
+The digits are scikit-learn's: 1797 images of 8 by 8, enlarged to 32 by 32. Only the imports differ from a script for MindSpore.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A small language model in the manner of Llama, trained on the Zen of Python, letter by letter. python examples/llama.py [--steps N]
+"""A small language model like Llama, trained on the Zen of Python, letter by letter.
 
-Root mean square norms, rotary positions, attention with fewer heads for keys than for queries, gated dense layers. A MindSpore script that
-differs in its imports alone; the step of training is one jitted function.
+    python examples/llama.py [--steps N]
+
+It has root mean square norms, rotary positions, attention with fewer heads for keys than for queries, and gated dense layers. A step of
+training is one marked function. Only the imports differ from a script for MindSpore.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class Attention(nn.Cell):
 
 
 class Block(nn.Cell):
-    """Attention, then a gated dense layer, each beside what comes in."""
+    """Attention, then a gated dense layer, each added to its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +128,7 @@ def train(steps: int) -> tuple[Llama, list[str], list[float]]:
 
 
 def write(net: Llama, letters: list[str], begin: str, count: int) -> str:
-    """The likeliest letters behind a beginning."""
+    """The likeliest letters after a beginning."""
     predict = ms.jit(net.construct, jit_level="O1")
     for _ in range(count):
         tokens = Tensor(np.array([[letters.index(letter) for letter in begin[-LENGTH:]]], np.int32))

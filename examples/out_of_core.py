@@ -1,11 +1,10 @@
-"""Arrays that are larger than the memory of the processes that work on them: Dask cuts them up, framejit compiles what is done to
-a piece.
+"""An array that is larger than the memory of the processes: Dask splits it into chunks, and framejit compiles the work on a chunk.
 
     pip install "framejit[examples]"
     python examples/out_of_core.py
 
-A file has hourly winds of a region, east and north. Wanted are the mean output of a wind turbine at each place and its best
-hour. A chunk of the file is all that a process holds at a time; its memory is limited to less than the file.
+A file has the hourly winds of a region, east and north. The program computes the mean output of a wind turbine at each place, and
+the output in its best hour. A process holds one chunk at a time; its memory is limited to less than the size of the file.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def turbine_output(wind):
 
 
 def write_winds(file: Path, shape: tuple[int, ...], hours: int) -> None:
-    """Makes the file, so many hours at a time."""
+    """Makes the file, `hours` hours at a time."""
     winds = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
     for start in range(0, shape[1], hours):
         piece = winds[:, start : start + hours]
@@ -47,7 +46,7 @@ def read_winds(file: Path, block_info=None):
 
 
 def summary(file: Path, hours: int, output) -> tuple[da.Array, da.Array]:
-    """Mean and maximum over time of what `output` gives: not computed yet."""
+    """The mean and the maximum over time of `output`, as Dask arrays that are not computed yet."""
     shape = np.load(file, mmap_mode="r").shape
     winds = da.map_blocks(
         read_winds, file, chunks=da.core.normalize_chunks((2, hours, *shape[2:]), shape), dtype=np.float32

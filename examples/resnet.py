@@ -1,7 +1,9 @@
-"""A small residual network on handwritten digits. python examples/resnet.py [--epochs N]
+"""A small residual network on handwritten digits.
 
-Two convolutions with batch norms around which the input goes by, as in ResNet, and the network's step of training as one jitted function. A
-MindSpore script that differs in its imports alone. The digits are scikit-learn's, 1797 images of 8 by 8.
+    python examples/resnet.py [--epochs N]
+
+As in ResNet, the input of a block is added to the result of its two convolutions. A step of training is one marked function. The digits are
+scikit-learn's, 1797 images of 8 by 8. Only the imports differ from a script for MindSpore.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from framejit.dataset import NumpySlicesDataset
 
 
 class BasicBlock(nn.Cell):
-    """Two convolutions of 3 by 3, and what comes in added to what they give."""
+    """Two convolutions of 3 by 3, whose result is added to the input."""
 
     def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
         super().__init__()

@@ -67,7 +67,7 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 def same(name: str, got: Tensor, expected: Tensor) -> bool:
-    """Bit for bit, except at O1: there within the rounding of the product, which a fused multiply-add leaves out."""
+    """Whether the results are equal to the bit; at O1, within the rounding of the product, which a fused multiply-add leaves out."""
     x, y = got.asnumpy(), expected.asnumpy()
     if "O1" in name:
         return bool(np.allclose(x, y, rtol=1e-5, atol=1e-6))

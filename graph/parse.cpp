@@ -33,7 +33,7 @@ class Parser {
     expect("{");
     graph.set_results(statements("return"));
     skip_spaces();
-    if (!rest_.empty()) fail("text behind the graph");
+    if (!rest_.empty()) fail("text after the graph");
     add_symbols();
     return graph;
   }
@@ -101,7 +101,7 @@ class Parser {
     const std::optional<Op> op = op_from_name(word("an operator"));
     if (!op) fail_at(start, "unknown operator");
     node.op = *op;
-    if (node.op == Op::Param || node.op == Op::Carried) fail_at(start, "it stands in the head of a block");
+    if (node.op == Op::Param || node.op == Op::Carried) fail_at(start, "it belongs in the head of a block");
     if (name.empty() != is_bare(node.op)) fail_at(start, "a name for what has a value");
     if (at("%")) {
       do node.inputs.push_back(value());

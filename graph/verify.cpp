@@ -200,7 +200,7 @@ class Verifier {
       report(1, kNoValue, "a value that does not exist");
       return false;
     }
-    if (defined_[index(v)] || block_of_[index(v)] != nullptr) report(1, v, "stands in the graph twice");
+    if (defined_[index(v)] || block_of_[index(v)] != nullptr) report(1, v, "is in the graph twice");
     defined_[index(v)] = true;
     block_of_[index(v)] = block_ ? block_ : &graph_.body();
     return !found_;
@@ -217,8 +217,7 @@ class Verifier {
   }
 
   void node(ValueId v) {
-    if (index(v) < defined_.size() && graph_.node(v).op == Op::Param)
-      return report(1, v, "a param stands among the nodes");
+    if (index(v) < defined_.size() && graph_.node(v).op == Op::Param) return report(1, v, "a param is among the nodes");
     if (index(v) >= defined_.size() || defined_[index(v)]) {
       define(v);
       return;

@@ -255,8 +255,42 @@ def docstrings(path):
 def test_style_of_docstrings():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {match[0]}"
-        for path in sorted((ROOT / "ext").rglob("*.py"))
+        for folder in ("ext", "examples")
+        for path in sorted((ROOT / folder).rglob("*.py"))
         for line, text in docstrings(path)
+        for match in BANNED_PHRASE.finditer(text)
+    ]
+    assert not found
+
+
+def messages(path):
+    """(line, text) of the strings of a file that have words, except its docstrings."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        strings = re.finditer(r'"((?:[^"\\\n]|\\.)*)"', re.sub(r"//[^\n]*", "", text))
+        return [(text.count("\n", 0, m.start()) + 1, m[1]) for m in strings if " " in m[1]]
+    tree = ast.parse(text)
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and " " in node.value
+        and id(node) not in alone
+    ]
+
+
+SAYING = ("capture/*.cpp", "capture/breaks.inc", "graph/*.cpp", "graph/passes/*.cpp", "ext/dispatch/*.cpp")
+SAYING += ("ext/frontends/numpy/*.cpp", "ext/module/*.cpp", "ext/framejit/**/*.py", "ext/framejit_pytest/*.py")
+
+
+def test_style_of_messages():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]}"
+        for pattern in SAYING
+        for path in sorted(ROOT.glob(pattern))
+        for line, text in messages(path)
         for match in BANNED_PHRASE.finditer(text)
     ]
     assert not found

@@ -358,18 +358,17 @@ PyMethodDef methods[] = {
     {"asm", function_asm, METH_NOARGS, "asm()\n--\n\nThe machine code of each entry as text."},
     {"precompile", function_precompile, METH_VARARGS,
      "precompile(*specs)\n--\n\nCompile for arguments like these, without running the function.\n\n"
-     "Of a function with graph breaks that is what comes before the first one. What comes behind a break depends on "
-     "what the "
-     "code\nthere gives, so it is compiled when a call has come by.\n\nParameters\n----------\n*specs : ArraySpec or "
+     "If the function has graph breaks, only the part before the first one is compiled. The rest depends on values\n"
+     "computed at the break, so it is compiled on the first call.\n\nParameters\n----------\n*specs : ArraySpec or "
      "object\n    One for each positional argument: an ArraySpec, or a "
-     "value that is taken as it is.\n\nRaises\n------\nGraphBreakError\n    With ``fullgraph=True``, where the "
+     "value that is used as it is.\n\nRaises\n------\nGraphBreakError\n    With ``fullgraph=True``, if the "
      "function is not one graph."},
     {"_report", function_report, METH_NOARGS,
      "_report()\n--\n\nEverything known about this function, for framejit.explain."},
     {"_time_kernels", function_time_kernels, METH_VARARGS,
-     "_time_kernels(runs, *args)\n--\n\nNanoseconds of so many runs of the kernels for these arguments, with making "
+     "_time_kernels(runs, *args)\n--\n\nNanoseconds of `runs` runs of the kernels for these arguments, with making "
      "and "
-     "dropping the result; None\nwhere nothing is compiled for them. For benchmarks."},
+     "dropping the result; None\nif nothing is compiled for them. For benchmarks."},
     {"__reduce__", function_reduce, METH_NOARGS, nullptr},
     {"__copy__", function_copy, METH_NOARGS, nullptr},
     {"__deepcopy__", function_copy, METH_O, nullptr},

@@ -28,7 +28,7 @@ class CustomOpFrontend final : public FunctionFrontend {
     std::vector<graph::ValueId> operands;
     for (const Value* v : args) {
       if (!v->is_array() || v->wrap() != Wrap::NdArray || session.graph().type(v->id()).rank() == 0)
-        return break_at(BreakId::UnsupportedArgument, "an argument of a custom_op that is no array");
+        return break_at(BreakId::UnsupportedArgument, "an argument of a custom_op that is not an array");
       operands.push_back(v->id());
     }
     const graph::Type first = session.graph().type(operands[0]);

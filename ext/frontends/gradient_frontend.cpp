@@ -96,7 +96,7 @@ class GradientFrontend final : public FunctionFrontend {
   static Captured<Value*> as_array(Session& session, Value* x) {
     if (x->is_array()) return x;
     if (!x->is_constant() || !PyFloat_CheckExact(x->object.get()))
-      return break_at(BreakId::UnsupportedArgument, "a gradient with respect to what is no array");
+      return break_at(BreakId::UnsupportedArgument, "a gradient with respect to an argument that is not an array");
     const double number = PyFloat_AS_DOUBLE(x->object.get());
     graph::Scalar bits;
     std::memcpy(&bits.lo, &number, sizeof number);
@@ -165,7 +165,7 @@ class GradientFrontend final : public FunctionFrontend {
     }
     for (const Value* input : inputs->items) {
       if (!input->is_array())
-        return break_at(BreakId::UnsupportedArgument, "a gradient with respect to what is no array");
+        return break_at(BreakId::UnsupportedArgument, "a gradient with respect to an argument that is not an array");
       request.wrt.push_back(input->id());
     }
     request.stops = session.tapes().stops();

@@ -84,7 +84,7 @@ PyObject* set_polyfills(PyObject*, PyObject* table) {
 
 PyMethodDef methods[] = {
     {"set_polyfills", set_polyfills, METH_O,
-     "set_polyfills(dict): Python functions that capture follows in place of C functions and types."},
+     "set_polyfills(dict): Python functions that capture follows instead of C functions and types."},
     {"set_stance", set_stance, METH_O,
      "set_stance('default' | 'force_eager' | 'fail_on_recompile') -> the one before, for the whole process."},
     {"disable_code", disable_code, METH_O, "disable_code(code): it is neither compiled nor inlined; calls nest."},

@@ -114,7 +114,8 @@ class Reverse {
   Expected<Gradients, NoGradient> run() {
     look_forward();
     if (flow_ != kNoValue)
-      return Unexpected<NoGradient>{{"a loop that goes by an array value, or a branch that writes into arrays", flow_}};
+      return Unexpected<NoGradient>{
+          {"a loop that depends on an array value, or a branch that writes into arrays", flow_}};
     if (auto found = mixed_memory()) return Unexpected<NoGradient>{std::move(*found)};
     for (std::size_t i = 0; i < request_.outputs.size(); ++i) add(request_.outputs[i], request_.seeds[i]);
     for (std::size_t at = end_; at-- > request_.first;) {
@@ -316,7 +317,7 @@ class Reverse {
     for (ValueId x : used) {
       const ValueId then = operand_at(x, at).id;
       if (graph_.type(then).strides != graph_.type(x).strides)
-        return NoGradient{"a branch by arrays that are written behind it", v};
+        return NoGradient{"a branch on arrays that are written after it", v};
       names[x] = then;
       if (varies(x)) outer.push_back(x), wrt.push_back(then);
     }
@@ -423,7 +424,7 @@ class Reverse {
 
 Expected<Gradients, NoGradient> append_gradients(GraphBuilder& builder, const GradientRequest& request) {
   if (builder.graph().is_in_block())
-    return Unexpected<NoGradient>{{"a gradient in a branch or loop that goes by an array value", kNoValue}};
+    return Unexpected<NoGradient>{{"a gradient in a branch or loop that depends on an array value", kNoValue}};
   return Reverse(builder, request, builder.graph().body()).run();
 }
 

@@ -219,7 +219,7 @@ constexpr std::string_view kSteps = "its derivative is 0 wherever it has one";
 constexpr std::string_view kTruth = "it gives truth values";
 constexpr std::string_view kIntegers = "it is of integers";
 constexpr std::string_view kNoOperands = "it has no operands that could vary";
-constexpr std::string_view kFlow = "loops that go by array values have no derivative yet";
+constexpr std::string_view kFlow = "loops that depend on array values have no derivative";
 constexpr std::string_view kSides = "the pass follows the sides itself";
 FRAMEJIT_NONE(Carried, kFlow)
 FRAMEJIT_NONE(If, kSides)

@@ -202,7 +202,7 @@ def test_what_is_left_to_the_tape():
             x = sign * np.array([0.4, -1.2, 0.7, 2.0, 0.1])
             np.testing.assert_allclose(gradient(x), differences(function, x), atol=1e-5)
         assert gradient.graphs().count("graph @") == 0
-        with pytest.raises(fj.GraphBreakError, match="loop that goes by an array value, or a branch that writes|branch on"):
+        with pytest.raises(fj.GraphBreakError, match="loop that depends on an array value, or a branch that writes|branch on"):
             fj.jit(lambda x: fj.grad(function)(x), fullgraph=True)(x)
 
 

@@ -125,7 +125,7 @@ TEST(Text, ErrorsSayWhere) {
       {"graph @f() {\n  %1 = constant {color=3} : i8[]\n return\n}", 2, 18, "unknown attribute"},
       {"graph @f(%x: f64[]) {\n  %1 = sqrt %x {ignore=none} : f64[]\n return\n}", 2, 24, "unknown flag"},
       {"graph @f(%x: f64[]) {\n  %1 = write %x, %x : f64[]\n return\n}", 2, 8, "a name for what has a value"},
-      {"graph @f() {\n  return\n} x", 3, 3, "text behind the graph"},
+      {"graph @f() {\n  return\n} x", 3, 3, "text after the graph"},
       {"graph @f(%x: f64[s99999999]) {\n return\n}", 1, 27, "too many symbols"},
   };
   for (const Refused& r : refused) {

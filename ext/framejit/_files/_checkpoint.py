@@ -186,7 +186,7 @@ def _parse(body: bytes) -> dict[str, Tensor]:
             raise ValueError(f"{name!r} has other bytes than 0 and 1")
         out[name], end = Tensor(values.astype(kind).reshape(shape)), stop
     if end != len(data):
-        raise ValueError(f"{len(data) - end} bytes are nobody's")
+        raise ValueError(f"{len(data) - end} bytes belong to no entry")
     return {name: out[name] for name in header}
 
 
@@ -254,7 +254,7 @@ def load_checkpoint(
         if missing:
             warnings.warn(
                 f"The file {str(path)!r} has no {', '.join(map(repr, missing))}: these Parameters of the network stay as they are"
-                + (f". What it has besides: {', '.join(map(repr, extra))}." if extra else "."),
+                + (f". Only the file has: {', '.join(map(repr, extra))}." if extra else "."),
                 stacklevel=2,
             )
     return found

@@ -115,7 +115,10 @@ def break_text(record: dict[str, Any]) -> str:
     if file.startswith(_PACKAGE):  # a gradient that was asked for: a place in framejit tells users nothing
         lines = [what]
     else:
-        lines = [f"{place_text(record)} {function_name(record)}: {what}", *marked_source(file, line, column, end_column)]
+        lines = [
+            f"{place_text(record)} {function_name(record)}: {what}",
+            *marked_source(file, line, column, end_column),
+        ]
     lines.append(f"    {kept}{record.get('way_out', '')}. Docs: python -m framejit docs {record.get('id', '')}")
     return "\n".join(lines)
 

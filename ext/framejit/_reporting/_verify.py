@@ -204,7 +204,7 @@ class Prediction:
                 differs(f"predicted the {expected[2].__name__} that was there before")
         elif kind == "object" and expected[1] in self._found:
             if self._found[expected[1]] != id(value):
-                differs("predicted an object that stands elsewhere too")
+                differs("predicted an object that is elsewhere too")
         elif kind == "plain":
             if type(value) is not expected[1] or repr(value) != expected[2]:
                 differs(f"predicted {expected[2]}")

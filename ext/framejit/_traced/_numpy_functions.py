@@ -139,7 +139,7 @@ def _column_stack(tup: Any) -> Any:
     columns = []
     for x in tup:
         if not isinstance(x, np.ndarray) or x.ndim < 1:
-            graph_break("np.column_stack of what is no array")
+            graph_break("np.column_stack of values that are not arrays")
         columns.append(x.reshape(-1, 1) if x.ndim == 1 else x)
     return np.concatenate(columns, 1)
 
@@ -402,7 +402,7 @@ class _ArrayConverter:
     def __init__(self, *args: Any) -> None:
         for x in args:
             if not isinstance(x, np.ndarray) or x.ndim == 0:
-                graph_break("what is no array")
+                graph_break("a function of NumPy of values that are not arrays")
         self.arrays = args
 
     def __getitem__(self, i: Any) -> Any:
@@ -419,7 +419,7 @@ class _ArrayConverter:
 
     def wrap(self, arr: Any, /, to_scalar: Any = None) -> Any:
         if to_scalar is not None and not isinstance(arr, np.ndarray):
-            graph_break("a result that is no array")
+            graph_break("a result that is not an array")
         return arr
 
 

@@ -357,12 +357,12 @@ def _max(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
 def _extreme(array: Any, of_floats: Any, of_others: Any) -> Any:
     """The first of the greatest or least elements."""
     if array.ndim != 1 or array.dtype.kind not in "biuf":
-        graph_break("max() or min() of such an array")
+        graph_break("max() or min() of an array with several axes, or of another dtype")
     if array.dtype.kind != "f":
         return of_others(array)
     best = array[of_floats(array)]
     if best != best:
-        raise ValueError("a NaN, which goes by its place")
+        raise ValueError("a NaN, whose place in the array matters")
     return best
 
 
@@ -375,7 +375,7 @@ def _sorted(iterable: Iterable[Any], /, *, key: Any = None, reverse: Any = False
     ):
         graph_break("sorted() of values that are known only at run time")
     if (iterable != iterable).any():
-        raise ValueError("a NaN, which goes by its place")
+        raise ValueError("a NaN, whose place in the array matters")
     ordered = np.sort(iterable[::-1] if reverse else iterable, kind="stable")
     return list(ordered[::-1] if reverse else ordered)
 

@@ -161,7 +161,7 @@ _PADDING = """
 Parameters
 ----------
 padding : int or tuple of int
-    (before, after) of the last dimension, then of the one before it; an int stands for all of them.
+    (before, after) of the last dimension, then of the one before it; an int is used for all of them.
 """
 _VALUE = "value : number\n    The value of the border.\n"
 

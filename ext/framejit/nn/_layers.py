@@ -513,7 +513,7 @@ class BiDense(Cell):
         fits(self, "input2", input2, -1, self.weight, 2)
         if input1.shape[:-1] != input2.shape[:-1]:
             raise ValueError(
-                f"For 'BiDense', the inputs must have one shape but for the last dimension, but got {input1.shape} and {input2.shape}."
+                f"For 'BiDense', the inputs must have one shape except for the last dimension, but got {input1.shape} and {input2.shape}."
             )
         first = input1.reshape((-1, input1.shape[-1]))
         second = input2.reshape((-1, input2.shape[-1]))

@@ -156,7 +156,7 @@ class COOTensor(_Sparse):
                     f"For 'COOTensor', 'coo_tensor' must be COOTensor, but got {type(coo_tensor).__name__}."
                 )
             if indices is not None or values is not None or shape is not None:
-                raise TypeError("For 'COOTensor', there must be nothing beside a 'coo_tensor'.")
+                raise TypeError("For 'COOTensor', there must be no other argument next to 'coo_tensor'.")
             indices, values, shape = coo_tensor.indices, coo_tensor.values, coo_tensor.shape
         _check("COOTensor", shape, indices=indices, values=values)
         if indices.ndim != 2 or values.ndim != 1:
@@ -278,7 +278,7 @@ class CSRTensor(_Sparse):
                     f"For 'CSRTensor', 'csr_tensor' must be CSRTensor, but got {type(csr_tensor).__name__}."
                 )
             if indptr is not None or indices is not None or values is not None or shape is not None:
-                raise TypeError("For 'CSRTensor', there must be nothing beside a 'csr_tensor'.")
+                raise TypeError("For 'CSRTensor', there must be no other argument next to 'csr_tensor'.")
             indptr, indices, values, shape = csr_tensor.to_tuple()
         _check("CSRTensor", shape, indptr=indptr, indices=indices, values=values)
         if indptr.ndim != 1 or indices.ndim != 1:

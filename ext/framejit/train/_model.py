@@ -327,7 +327,7 @@ def _size(name: str, dataset: Any) -> int:
     """How many batches."""
     if not hasattr(dataset, "__len__"):
         raise TypeError(
-            f"For 'Model.{name}', a dataset must have a length and begin anew for each pass, but got {type(dataset).__name__}."
+            f"For 'Model.{name}', a dataset must have a length and start again for each pass, but got {type(dataset).__name__}."
         )
     size = len(dataset)
     if not size:

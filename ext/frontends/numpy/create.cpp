@@ -330,7 +330,7 @@ Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DTy
   constexpr std::size_t kMost = 64;
   Nested nested;
   FRAMEJIT_REQUIRE(flatten(sequence, 0, nested));
-  if (nested.leaves.size() > kMost) return break_at(BreakId::UnsupportedArgument, "an array of so many items");
+  if (nested.leaves.size() > kMost) return break_at(BreakId::UnsupportedArgument, "an array of too many items");
   std::vector<Operand> leaves;
   bool arrays = false, numbers = false;
   for (Value* value : nested.leaves) {

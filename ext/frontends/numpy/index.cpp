@@ -374,7 +374,7 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
 Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<Value* const> args,
                                std::span<const capture::Keyword> keywords, bool many) {
   if (args.empty() || !args[0]->is_array() || args[0]->wrap() != Wrap::NdArray)
-    return break_at(BreakId::UnsupportedArgument, "what is no array, to be written");
+    return break_at(BreakId::UnsupportedArgument, "an assignment of a value that is not an array");
   if (!many) {
     FRAMEJIT_REQUIRE(worth_a_copy(session, args[0], args.subspan(1)));
   }

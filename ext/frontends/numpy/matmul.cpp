@@ -53,7 +53,7 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   for (std::size_t i = 0; i < 2; ++i) {
     FRAMEJIT_TRY(one, operand(session, i == 0 ? left : right));
     ranks[i] = one.is_array() ? session.graph().type(one.id).rank() : 0;
-    if (ranks[i] == 0) return break_at(BreakId::UnsupportedArgument, "a matrix product of what is no array");
+    if (ranks[i] == 0) return break_at(BreakId::UnsupportedArgument, "a matrix product with a number");
     types[i] = one.type;
     operands[i] = std::move(one);
   }

@@ -450,7 +450,7 @@ Captured<Value*> call_concatenate(const Call& call) {
   if (v[0]->is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of the rows of an array");
   for (Value* item : spread(session, v[0])) {
     FRAMEJIT_TRY(one, operand(session, item));
-    if (!one.is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of what is no array");
+    if (!one.is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of values that are not arrays");
     if (graph.type(one.value->id()).rank() == 0) return break_at(BreakId::WouldRaise, "np.concatenate of 0-d arrays");
     types.push_back(one.type);
     arrays.push_back(std::move(one));
