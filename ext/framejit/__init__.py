@@ -88,7 +88,7 @@ _LAZY = {
             *("HausdorffDistance", "MAE", "MSE", "MeanSurfaceDistance", "OcclusionSensitivity", "Perplexity"),
             *("Precision", "ROC", "Recall", "RootMeanSquareDistance", "Top1CategoricalAccuracy", "auc", "names"),
             *("Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "get_metric_fn", "rearrange_inputs"),
-            "build_train_network",
+            *("SummaryRecord", "build_train_network"),
         ),
         "train",
     ),

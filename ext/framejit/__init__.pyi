@@ -120,6 +120,7 @@ from framejit.train import Precision as Precision
 from framejit.train import Recall as Recall
 from framejit.train import RootMeanSquareDistance as RootMeanSquareDistance
 from framejit.train import RunContext as RunContext
+from framejit.train import SummaryRecord as SummaryRecord
 from framejit.train import TimeMonitor as TimeMonitor
 from framejit.train import Top1CategoricalAccuracy as Top1CategoricalAccuracy
 from framejit.train import Top5CategoricalAccuracy as Top5CategoricalAccuracy

@@ -34,6 +34,9 @@ _ELSEWHERE = {
     "train.metrics": "train",
     "train.model": "train",
     "train.serialization": "",
+    "train.summary": "train",
+    "train.summary.summary_record": "train",
+    "train.summary_pb2": "train._events",
 }
 
 

@@ -31,6 +31,7 @@ from framejit.ops import (
     _sampling,
     _shape,
     _sparse,
+    _summaries,
     _vmap,
 )
 from framejit.ops import _methods as _methods  # puts the methods written in Python into the type Tensor
@@ -72,7 +73,19 @@ for _alias in (
 __all__ = ["slice"]
 for _module in (
     *(_elementwise, _reduce, _shape, _create, _random, _image, _pooling, _resize, _sampling, _attention, _loss, _ctc),
-    *(_linalg, _further, _sparse, _primitives, _primitive_forms, _optimizers, _language, _control, _grad, _vmap),
+    *(
+        _linalg,
+        _further,
+        _sparse,
+        _primitives,
+        _primitive_forms,
+        _summaries,
+        _optimizers,
+        _language,
+        _control,
+        _grad,
+        _vmap,
+    ),
 ):
     globals().update({name: getattr(_module, name) for name in _module.__all__})
     __all__ += _module.__all__

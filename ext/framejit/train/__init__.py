@@ -47,6 +47,7 @@ from framejit.train._monitors import (
     LearningRateScheduler,
     ReduceLROnPlateau,
 )
+from framejit.train._summary import SummaryRecord
 from framejit.train.amp import build_train_network
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "ReduceLROnPlateau",
     "RootMeanSquareDistance",
     "RunContext",
+    "SummaryRecord",
     "TimeMonitor",
     "Top1CategoricalAccuracy",
     "Top5CategoricalAccuracy",
