@@ -398,3 +398,62 @@ def test_a_sample_that_breaks_assigns_one_value_or_none(capsys):
     assert capsys.readouterr().out == "sample\n" * 4
     with pytest.raises(ValueError, match="source axis"):
         fj.vmap(lambda row: assign(parameter, row, 1))(Tensor(X))
+
+
+# --- CellList: each cell on the sample of its place ----------------------------------------------------------------------------
+
+
+class Scaled(nn.Cell):
+    def __init__(self, scale):
+        super().__init__()
+        self.w = fj.Parameter(Tensor([scale, 2 * scale], fj.float32), name="w")
+
+    def construct(self, x, y):
+        return x * self.w + y, (x * self.w).sum()
+
+
+def ensemble(count=3, cell=Scaled):
+    return nn.CellList([cell(float(k + 1)) for k in range(count)])
+
+
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), 0, None, (1, 0)])
+@pytest.mark.parametrize("place", ["call", "jit", "graph"])
+def test_each_cell_gets_its_sample(axes, place):
+    cells, x = ensemble(), np.arange(6.0, dtype=np.float32).reshape(3, 2)
+    both = axes if isinstance(axes, tuple) else (axes, axes)
+    args = [Tensor(x[0] if axis is None else np.moveaxis(x, 0, axis)) for axis in both]
+    batched = fj.vmap(cells, axes, (0, 0))
+    if place != "call":
+        batched = fj.jit(lambda *args: fj.vmap(cells, axes, (0, 0))(*args), fullgraph=place == "graph")
+    rows = [cell(*(Tensor(x[0 if axis is None else k]) for axis in both)) for k, cell in enumerate(cells)]
+    for _ in range(3):
+        scaled, total = batched(*args)
+        assert_array(scaled, np.stack([row[0].asnumpy() for row in rows]))
+        assert_array(total, np.stack([row[1].asnumpy() for row in rows]))
+
+
+def test_each_cell_has_its_gradients():
+    cells, x = ensemble(), Tensor(np.arange(6.0, dtype=np.float32).reshape(3, 2))
+    dx, dw = fj.grad(lambda x: fj.vmap(cells, (0, None))(x, x[0])[0].sum(), 0, cells.trainable_params())(x)
+    assert_array(dx, np.float32([[4, 5], [2, 4], [3, 6]]))
+    assert [one.asnumpy().tolist() for one in dw] == x.asnumpy().tolist()
+
+
+def test_each_cell_assigns_to_its_parameters():
+    class Assigned(Scaled):
+        def construct(self, x):
+            ops.assign(self.w, x)
+            return self.w + 1
+
+    cells, x = ensemble(cell=Assigned), np.arange(6.0, dtype=np.float32).reshape(3, 2)
+    assert_array(fj.vmap(cells)(Tensor(x)), x + 1)
+    assert [cell.w.asnumpy().tolist() for cell in cells] == x.tolist()
+
+
+def test_as_many_samples_as_cells():
+    x = Tensor(X)
+    with pytest.raises(ValueError, match="number of cells, which is 3, but got .4, 4."):
+        fj.vmap(ensemble())(x, x)
+    for count in (0, 1):
+        with pytest.raises(RuntimeError, match=f"more than 1 cell, but got {count}"):
+            fj.vmap(ensemble(count))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from framejit.nn._cell import Cell
+from framejit.ops import _vmap
 
 
 class _Ordered(Cell):
@@ -112,6 +113,9 @@ class CellList(_Ordered):
     def construct(self, *inputs: Any) -> Any:
         """A list computes nothing."""
         raise NotImplementedError("A CellList can not be called; call its cells.")
+
+
+_vmap.cell_list = CellList
 
 
 class SequentialCell(_Ordered):

@@ -15,6 +15,7 @@ from framejit.ops import _shape
 __all__ = ["vmap"]
 
 Tensor = _core.Tensor
+cell_list: Any = ()  # the class nn.CellList, once there is one
 
 
 def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
@@ -25,8 +26,9 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
 
     Parameters
     ----------
-    fn : callable or Cell
-        A function of Tensors or of NumPy arrays.
+    fn : callable, Cell or CellList
+        A function of Tensors or of NumPy arrays. The cells of a CellList are called on one sample each: cell 0 on the first one. There are as
+        many samples as cells, also if no argument has an axis.
     in_axes : int, None, tuple or list
         Over which axis of each argument the samples lie; None: the argument is the same for all. An int is for all arguments; a tuple has an
         item for each, which is itself a tuple where the argument is one.
@@ -46,7 +48,7 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     Raises
     ------
     ValueError
-        If the samples assign different values to a Parameter that is the same for all.
+        If the samples assign different values to a Parameter that is the same for all, or if there are not as many samples as cells.
 
     Examples
     --------
@@ -59,11 +61,11 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     _check("out_axes", out_axes)
     if not callable(fn):
         raise TypeError(f"For 'vmap', the 'fn' must be a function or a Cell, but got {type(fn).__name__}.")
+    if isinstance(fn, cell_list):
+        return _ensemble(fn, in_axes, out_axes)
 
     def batched(*args: Any) -> Any:
-        axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else in_axes
-        if len(axes) != len(args):
-            raise ValueError(f"For 'vmap', the 'in_axes' are {len(axes)}, but there are {len(args)} arguments.")
+        axes = _axes_of(args, in_axes)
         sizes = [size for arg, axis in zip(args, axes) for size in _sizes(arg, axis)]
         if not sizes or sizes.count(sizes[0]) != len(sizes):
             raise ValueError(f"For 'vmap', the sizes of the axes in 'in_axes' must be one number, but got {sizes}.")
@@ -111,6 +113,34 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
         return _stacked(results, out_axes)
 
     return batched if is_compiling() else _compiled(batched, fn)
+
+
+def _axes_of(args: tuple[Any, ...], in_axes: Any) -> Any:
+    """The axis of the samples in each argument."""
+    axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else in_axes
+    if len(axes) != len(args):
+        raise ValueError(f"For 'vmap', the 'in_axes' are {len(axes)}, but there are {len(args)} arguments.")
+    return axes
+
+
+def _ensemble(cells: Any, in_axes: Any, out_axes: Any) -> Any:
+    """The function that calls each cell on the sample of its place."""
+    if len(cells) < 2:
+        raise RuntimeError(f"For 'vmap', a CellList must have more than 1 cell, but got {len(cells)}.")
+
+    def ensemble(*args: Any) -> Any:
+        axes = _axes_of(args, in_axes)
+        sizes = [size for arg, axis in zip(args, axes) for size in _sizes(arg, axis)]
+        if sizes != [len(cells)] * len(sizes):
+            raise ValueError(
+                f"For 'vmap', the sizes of the axes in 'in_axes' must be the number of cells, which is {len(cells)}, but got {sizes}."
+            )
+        results = []
+        for i, cell in enumerate(cells):
+            results.append(cell(*[_sample(arg, axis, i) for arg, axis in zip(args, axes)]))
+        return _stacked(results, out_axes)
+
+    return ensemble if is_compiling() else _compiled(ensemble, cells)
 
 
 def _of_one(fn: Any, samples: list[Any], mapped: list[int]) -> Any:
