@@ -495,7 +495,7 @@ def test_jacobians():
 
 def test_mutable_says_what_it_takes():
     x = values(2)
-    assert fj.mutable((x, [1, {"a": 2.0}])) == (x, [1, {"a": 2.0}])
+    assert fj.mutable((x, [1, {"a": 2.0}, np.int64(3), np.True_])) == (x, [1, {"a": 2.0}, 3, True])
     for wrong in ("a", (1, None), {"a": object()}):
         with pytest.raises(TypeError, match="For 'mutable', the 'input_data' should be one of"):
             fj.mutable(wrong)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
     """Return the value unchanged. Accepted for MindSpore compatibility; framejit does not freeze constants.
@@ -30,7 +32,7 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
     return _checked(input_data)
 
 
-_MUTABLE = (bool, int, float, tuple, list, dict)
+_MUTABLE = (bool, int, float, np.bool_, np.number, tuple, list, dict)
 
 
 def _checked(value: Any) -> Any:
