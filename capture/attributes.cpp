@@ -66,7 +66,9 @@ bool is_submodule_of_numpy(PyObject* module, PyObject* name) {
 }
 
 /// What a class makes a method of, and calls of it are followed.
-bool is_callee(PyObject* raw) { return PyFunction_Check(raw) || is_lru_cache(Py_TYPE(raw)); }
+bool is_callee(Executor& x, PyObject* raw) {
+  return PyFunction_Check(raw) || is_lru_cache(Py_TYPE(raw)) || (x.options().explained && x.options().explained(raw));
+}
 
 /// Does looking an attribute up ask a name of the class that is no str?
 bool asks_names(const Value& v) {
@@ -208,12 +210,7 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
         if (has_method(x, v, name)) break;  // the frontend is asked when it is called
         if (PyObject* raw = python_member(x, v, name)) {
           Ref<> getter = Py_IS_TYPE(raw, &PyProperty_Type) ? member(raw, "fget") : Ref<>();
-          if (getter) {
-            x.keep(getter.get());
-          }
-          Value* f = x.values().make(ValueKind::Function);
-          f->object = Ref<>::share(getter ? getter.get() : raw);
-          f->source = fixed_source(f->object.get(), text);
+          Value* f = function_at(x, getter ? getter.get() : raw, text);
           if (getter) return call_function(x, f, {v}, {});
           if (self) {
             *self = v;
@@ -317,14 +314,14 @@ PyObject* python_member(Executor& x, Value* v, PyObject* name) {
   if (Py_IS_TYPE(raw, &PyProperty_Type)) {
     const Ref<> getter = member(raw, "fget");
     if (!getter || !PyFunction_Check(getter.get())) return nullptr;
-  } else if (!PyFunction_Check(raw)) {
+  } else if (!is_callee(x, raw)) {
     return nullptr;
   } else if (v->source && has_instance_dict(reinterpret_cast<PyTypeObject*>(type))) {
     if (has_shared_names(x, v) || instance_attr(v->object.get(), name)) return nullptr;
     guard(x, GuardKind::HasNot, v->source, nullptr, name);
   }
   const SourceRef type_source = fixed_source(type, reinterpret_cast<PyTypeObject*>(type)->tp_name);
-  if (PyFunction_Check(raw)) guard(x, GuardKind::Identity, attr_source(type_source, name), raw);
+  if (is_callee(x, raw)) guard(x, GuardKind::Identity, attr_source(type_source, name), raw);
   else if (v->source) guard(x, GuardKind::TypeAttr, v->source, raw, name);
   return raw;
 }
@@ -469,7 +466,7 @@ Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObj
     return m;
   };
   // A marked function is a method as a plain one is.
-  const auto is_method = [&](PyObject* o) { return is_callee(o) || (x.options().unwrap && x.options().unwrap(o)); };
+  const auto is_method = [&](PyObject* o) { return is_callee(x, o) || (x.options().unwrap && x.options().unwrap(o)); };
   if (is_method(raw)) {
     Value* f = function_at(x, raw, shown);
     if (!self) return bound(owner, f);
@@ -536,7 +533,7 @@ Captured<Value*> super_attr_value(Executor& x, Value* v, PyObject* name, Value**
       continue;
     }
     const bool slot = Py_IS_TYPE(raw, &PyWrapperDescr_Type);
-    if (!slot && !is_callee(raw)) break;
+    if (!slot && !is_callee(x, raw)) break;
     const std::string shown = std::string(reinterpret_cast<PyTypeObject*>(cls)->tp_name);
     guard(x, GuardKind::Identity, attr_source(fixed_source(cls, shown), name), raw);
     Value* f = slot ? x.values().constant(raw) : function_at(x, raw, shown + "." + text_of(name));
@@ -603,13 +600,13 @@ Captured<Value*> class_attr_value(Executor& x, Value* v, PyObject* name) {
     return value;
   }
   const std::string shown = expression + "." + text_of(name);
-  if (is_callee(raw)) {
+  if (is_callee(x, raw)) {
     guard(x, GuardKind::Identity, source, raw);
     return function_at(x, raw, shown);
   }
   if (Py_IS_TYPE(raw, &PyStaticMethod_Type) || Py_IS_TYPE(raw, &PyClassMethod_Type)) {
     Ref<> inner = member(raw, "__func__");
-    if (!inner || !is_callee(inner.get())) return break_at(BreakId::ImpureAttribute, what);
+    if (!inner || !is_callee(x, inner.get())) return break_at(BreakId::ImpureAttribute, what);
     guard(x, GuardKind::Identity, source, raw);
     Value* f = function_at(x, inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;

@@ -421,6 +421,13 @@ Captured<Value*> call(Executor& x, Value* callable, const Values& args, const Ke
       return call_builtin(x, o, args, keywords);
     }
     case ValueKind::Object: {
+      if (PyObject* o = callable->object.get(); callable->source && x.options().explained && x.options().explained(o)) {
+        guard(x, GuardKind::Identity, callable->source, o);
+        Value* function = function_at(x, x.options().explained(o), callable->source->str());
+        Captured<Value*> result = call(x, function, args, keywords);
+        if (!result) result.error().raised = nullptr;  // the interpreter raises what explains it
+        return result;
+      }
       if (Value* function = unwrapped(x, callable)) {
         Captured<Value*> result = call(x, function, args, keywords);
         if (!result) result.error().callees.clear();  // it compiles itself

@@ -138,6 +138,8 @@ struct CaptureOptions {
   uint32_t unroll_rounds = 32;     // rounds that are not many: the layers of a network
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
+  /// The Python function behind a callable that runs it and may raise other errors than it does; borrowed, or null.
+  PyObject* (*explained)(PyObject* callable) = nullptr;
   /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own;
   /// borrowed, or null.
   PyObject* (*implementation)(PyObject* callable) = nullptr;

@@ -16,6 +16,7 @@
 #include "ext/frontends/frontends.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
+#include "ext/module/explained.h"
 #include "ext/module/kernel_store.h"
 #include "ext/region/profitability.h"
 #include "ext/region/truth.h"
@@ -106,6 +107,7 @@ capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, ui
       static_cast<uint32_t>(state.function()->budget.idle_limit(static_cast<int64_t>(options.idle_limit)));
   options.time_limit_ns = std::min<int64_t>(module::config().capture_time_limit, INT32_MAX) * 1'000'000;
   options.unwrap = unwrap_function;
+  options.explained = module::explained_function;
   options.polyfill = module::polyfill_of;
   options.implementation = arrays::numpy_implementation;
   options.scalar_loop = arrays::scalar_loop;

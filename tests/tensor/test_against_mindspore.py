@@ -251,3 +251,14 @@ def test_gradients_of_every_dtype(listings):
             wrong.append(f"{name}: {value}, here {ours[kind, name]}")
     assert not wrong, "\n".join(wrong)
     assert agree > 450, agree
+
+
+def test_table_of_signatures(tmp_path):
+    """The texts of signatures are those that MindSpore's library has."""
+    if not FOUND:
+        pytest.skip("MindSpore is not installed: ./dev mindspore")
+    written = tmp_path / "table.py"
+    done = subprocess.run([str(FOUND[0]), str(HERE / "mindspore_signatures.py"), str(written)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    table = HERE.parents[1] / "ext" / "framejit" / "ops" / "_signature_table.py"
+    assert written.read_text(encoding="utf-8") == table.read_text(encoding="utf-8")

@@ -92,11 +92,11 @@ def test_the_other_form_is_captured(other):
 @pytest.mark.parametrize(
     "call, error, says",
     [
-        ("X.sum(axis=1, dim=1)", TypeError, r"sum\(\) got an argument by both of its names: axis, dim"),
-        ("X.max(1, 2, 3)", TypeError, r"max\(\) takes at most 2 positional arguments, but 3 were given"),
+        ("X.sum(axis=1, dim=1)", TypeError, r"sum\(\): match failed because incorrect keyword name: axis"),
+        ("X.max(1, 2, 3)", TypeError, r"max\(\) takes 2 positional arguments but 3 were given"),
         ("X.to('GPU')", ValueError, "For 'to_device', the 'device' must be 'CPU', but got 'GPU'"),
-        ("X.mean(dtype='a')", TypeError, "'dtype' must be a framejit dtype"),
-        ("X.sum(dims=1)", TypeError, r"sum\(\) got an unexpected keyword argument 'dims'"),
+        ("X.mean(dtype='a')", TypeError, r'Failed calling mean with "mean\(dtype=string\)"'),
+        ("X.sum(dims=1)", TypeError, r'Failed calling sum with "sum\(dims=int\)"'),
     ],
 )
 def test_wrong_arguments(call, error, says):

@@ -8,10 +8,11 @@ import numpy as np
 
 from framejit import ops
 from framejit._api._dtypes import ALL
-from framejit._core import _array, _tensor
+from framejit._core import Tensor, _array, _tensor
 from framejit.mint import linalg as linalg
 from framejit.mint import nn as nn
 from framejit.mint import special as special
+from framejit.ops import _signatures
 
 _SAME = (
     "abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and bitwise_or "
@@ -19,7 +20,7 @@ _SAME = (
     "gt isclose isfinite isinf le less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor lt "
     "masked_select matmul maximum mean meshgrid minimum mul nan_to_num ne neg negative nonzero not_equal ones_like outer "
     "pow prod rand randn reciprocal remainder repeat_interleave reshape roll round rsqrt sigmoid sign sin sinc sinh "
-    "sqrt square squeeze stack std sum swapaxes tan tanh tile trace tril triu trunc unsqueeze where xlogy zeros_like addmm "
+    "sqrt square squeeze stack std sum swapaxes tan tanh tile trace tril triu trunc unsqueeze xlogy zeros_like addmm "
     "baddbmm bmm bincount float_power inverse lerp randint split zeros ones full full_like "
     "arange dot einsum isneginf t addbmm addcdiv addcmul addmv allclose bitwise_not clip cross dstack empty empty_like erfinv "
     "floor_divide gcd ge hstack imag isnan logaddexp2 mm polar randint_like ravel real take unique_consecutive"
@@ -65,14 +66,29 @@ def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return ops.any(input, dim, keepdim)
 
 
-def max(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The largest element; with `dim` a pair of values and indices."""
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """The largest element; with `dim` a pair of values and indices. With `other`, the larger one of each pair of elements."""
+    if other is None and isinstance(dim, (Tensor, float)):
+        dim, other = None, dim
+    if other is not None:
+        return ops.maximum(input, other)
     return ops.amax(input) if dim is None else ops.max(input, dim, keepdim)
 
 
-def min(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The smallest element; with `dim` a pair of values and indices."""
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """The smallest element; with `dim` a pair of values and indices. With `other`, the smaller one of each pair of elements."""
+    if other is None and isinstance(dim, (Tensor, float)):
+        dim, other = None, dim
+    if other is not None:
+        return ops.minimum(input, other)
     return ops.amin(input) if dim is None else ops.min(input, dim, keepdim)
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """Elements of `input` where `condition` holds, else of `other`. Without these, the indices where it holds: one Tensor for each dimension."""
+    if input is None and other is None:
+        return ops.nonzero(condition, as_tuple=True)
+    return ops.where(condition, input, other)
 
 
 def bernoulli(input: Any, *, generator: Any = None) -> Any:
@@ -392,6 +408,7 @@ def conv2d(
 
 
 fix = ops.trunc
+globals().update(_signatures.explained_functions(globals()))
 
 
 def __getattr__(name: str) -> Any:

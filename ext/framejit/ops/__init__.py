@@ -37,6 +37,7 @@ from framejit.ops import (
 from framejit.ops import _methods as _methods  # puts the methods written in Python into the type Tensor
 from framejit.ops import _more_methods as _more_methods  # more of them
 from framejit.ops import _second_forms as _second_forms  # their other forms
+from framejit.ops import _signatures as _signatures  # their errors
 
 slice = _shape.slice_
 # MindSpore has modules for what it generates, composes and writes in Python: the same functions.

@@ -449,6 +449,10 @@ from framejit.ops._sparse import csr_to_coo as csr_to_coo
 from framejit.ops._sparse import csr_to_dense as csr_to_dense
 from framejit.ops._sparse import dense_to_sparse_coo as dense_to_sparse_coo
 from framejit.ops._sparse import dense_to_sparse_csr as dense_to_sparse_csr
+from framejit.ops._summaries import HistogramSummary as HistogramSummary
+from framejit.ops._summaries import ImageSummary as ImageSummary
+from framejit.ops._summaries import ScalarSummary as ScalarSummary
+from framejit.ops._summaries import TensorSummary as TensorSummary
 from framejit.ops._vmap import vmap as vmap
 from functools import partial as partial
 from types import ModuleType

@@ -64,27 +64,24 @@ def _tensor(value: np.ndarray) -> Message:
 def _histogram(value: np.ndarray) -> Message:
     """Counts of the finite numbers in up to 90 ranges of equal width, about ten numbers in each; and how many are not finite."""
     finite = value[np.isfinite(value)]
-    found = MESSAGES["Histogram"](
-        nan_count=np.count_nonzero(np.isnan(value)),
-        pos_inf_count=np.count_nonzero(value == np.inf),
-        neg_inf_count=np.count_nonzero(value == -np.inf),
-        count=value.size,
-    )
+    counts: dict[str, Any] = {
+        "count": value.size,
+        "nan_count": np.count_nonzero(np.isnan(value)),
+        "pos_inf_count": np.count_nonzero(value == np.inf),
+        "neg_inf_count": np.count_nonzero(value == -np.inf),
+    }
     if not finite.size:
         warnings.warn(f"There are no valid values in the ndarray(size={value.size}, shape={value.shape})", stacklevel=4)
-        return found
+        return MESSAGES["Histogram"](**counts)
     low, high = float(finite.min()), float(finite.max())
-    found.min, found.max, found.sum = low, high, finite.sum(dtype=np.float64)
+    counts.update(min=low, max=high, sum=finite.sum(dtype=np.float64))
     if not low < high:
         low, high = low - 0.5, high + 0.5
-    count = finite.size
-    bins = 2 if count <= 5 else 3 if count <= 10 else min(count // 10 + 1, _MOST_BINS)
-    counts, edges = np.histogram(finite, np.linspace(low, high, bins + 1, dtype=value.dtype))
-    found.buckets = [
-        MESSAGES["Bucket"](left=left, width=right - left, count=number)
-        for number, left, right in zip(counts, edges, edges[1:], strict=False)
-    ]
-    return found
+    bins = 2 if finite.size <= 5 else 3 if finite.size <= 10 else min(finite.size // 10 + 1, _MOST_BINS)
+    numbers, edges = np.histogram(finite, np.linspace(low, high, bins + 1, dtype=value.dtype))
+    ranges = zip(numbers, edges, edges[1:], strict=False)
+    buckets = [MESSAGES["Bucket"](left=left, width=right - left, count=number) for number, left, right in ranges]
+    return MESSAGES["Histogram"](buckets=buckets, **counts)
 
 
 def _image(value: np.ndarray) -> Message | None:
@@ -170,18 +167,44 @@ class SummaryRecord:
     """Writes scalars, images, Tensors and histograms into an event file in `log_dir`.
 
     The values are those that the operators `ops.ScalarSummary`, `ops.ImageSummary`, `ops.TensorSummary` and `ops.HistogramSummary` were called
-    with since the last `record`, and those of `add_value`. One record may be open at a time. Files are written at once, in this process:
-    `num_process` is accepted and ignored, and so is `network`, since there is no graph in MindSpore's format.
+    with since the last `record`, and those of `add_value`. Only one record may be open.
+
+    Parameters
+    ----------
+    log_dir : str
+        The folder, which is made if necessary.
+    file_prefix : str
+        What the name of the file begins with.
+    file_suffix : str
+        What the name of the file ends with.
+    num_process : int
+        Ignored: the file is written at once, in this process.
+    network : Cell, optional
+        Ignored: framejit has no graphs in MindSpore's format.
+    max_file_size : int, optional
+        The size of the file in bytes, at most. What does not fit is not written.
+    raise_exception : bool
+        Whether errors of the file are raised. Otherwise they are warnings.
+    export_options : dict, optional
+        ``{"tensor_format": "npy"}`` writes each Tensor into a file of its own too.
+
+    Raises
+    ------
+    RuntimeError
+        If there is an open record.
 
     Examples
     --------
     >>> import os, tempfile
     >>> import framejit as fj
     >>> from framejit.train import SummaryRecord
-    >>> with tempfile.TemporaryDirectory() as folder, SummaryRecord(folder) as summary:
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with SummaryRecord(folder.name) as summary:
     ...     summary.add_value("scalar", "loss", fj.Tensor(0.25))
-    ...     summary.record(1), os.path.getsize(summary.log_dir)
-    (True, 92)
+    ...     written = summary.record(1)
+    >>> written, os.path.getsize(summary.log_dir)
+    (True, 86)
+    >>> folder.cleanup()
     """
 
     count = 0

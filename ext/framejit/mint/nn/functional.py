@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
+from framejit.ops import _signatures
 
 _SAME = (
     "sigmoid tanh mish softplus hardsigmoid hardswish hardshrink softshrink "
@@ -279,3 +280,6 @@ def embedding(
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """input where above the threshold, else `value`."""
     return ops.threshold(input, threshold, value)
+
+
+globals().update(_signatures.explained_functions(globals()))
