@@ -217,6 +217,56 @@ def test_bprop_of_second_order():
     assert fj.grad(fj.grad(net))(X).tolist() == [6.0, -12.0, 18.0]
 
 
+class Product(nn.Cell):
+    """x * y, with the gradient of x that is given."""
+
+    def __init__(self, of_x):
+        super().__init__()
+        self.of_x = of_x
+
+    def construct(self, x, y):
+        return x * y
+
+    def bprop(self, x, y, out, dout):
+        return self.of_x(y, dout), x * dout
+
+
+FACTOR = Tensor(3.0)
+
+
+@pytest.mark.parametrize(
+    ("of_x", "expected"),
+    [
+        (lambda y, dout: y * dout, 6.0),
+        (lambda y, dout: ops.ones((4, 3), fj.float32), 8.0),  # over more dimensions: their sum
+        (lambda y, dout: ops.ones((2, 1, 3), fj.float32), 4.0),
+        (lambda y, dout: (y * dout).astype(fj.float16), 6.0),
+        (lambda y, dout: (y * dout).astype(fj.float64), 6.0),
+        (lambda y, dout: None, 0.0),
+    ],
+)
+def test_gradients_of_bprop_have_the_shapes_and_dtypes_of_the_operands(of_x, expected):
+    net = Product(of_x)
+    for call in ways(lambda x, y: net(x * 2, y).sum()):
+        dx, dy = fj.grad(call, (0, 1))(X, FACTOR)
+        assert dx.dtype == fj.float32 and dx.tolist() == [expected] * 3
+        assert dy.shape == () and dy.item() == (X * 2).sum().item()
+
+
+def test_gradients_of_bprop_for_numbers():
+    class Square(nn.Cell):
+        def construct(self, x):
+            return x * x
+
+        def bprop(self, x, out, dout):
+            return 7, dout  # a number is a Tensor without dimensions, and what is there beyond the operands is left out
+
+    assert fj.grad(Square())(FACTOR).item() == 7.0
+    for given in (lambda y, dout: 1.0, lambda y, dout: ops.ones((5,)), lambda y, dout: ops.ones((1,))):
+        with pytest.raises(RuntimeError, match=r"gradient 0 that the bprop of Product returns must have a shape to which \(3,\) can be broadcast"):
+            fj.grad(Product(given))(X, FACTOR)
+
+
 def test_bprop_that_gives_too_few():
     class Bad(Clipped):
         def bprop(self, x, y, out, dout):

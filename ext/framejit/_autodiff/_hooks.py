@@ -171,6 +171,23 @@ def with_gradients(inputs: tuple[Any, ...], change: Callable[[tuple[Any, ...]], 
     return _joined(inputs, values, back)
 
 
+def _fitted(gradient: Any, x: Any, who: str) -> Any:
+    """A gradient in the shape and dtype of x: summed over the dimensions along which x is broadcast."""
+    if isinstance(gradient, (bool, int, float)):
+        gradient = Tensor(gradient)
+    if not isinstance(gradient, Tensor):
+        return None
+    if gradient.shape != x.shape:
+        new = gradient.ndim - x.ndim
+        if new < 0 or any(size not in (1, of) for size, of in zip(x.shape, gradient.shape[new:], strict=True)):
+            raise RuntimeError(
+                f"The {who} must have a shape to which {x.shape} can be broadcast, but has {gradient.shape}."
+            )
+        axes = [i for i in range(gradient.ndim) if i < new or x.shape[i - new] != gradient.shape[i]]
+        gradient = gradient.sum(tuple(axes)).reshape(x.shape)
+    return gradient if gradient.dtype == x.dtype else gradient.astype(x.dtype)
+
+
 def _by_bprop(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What `construct` gives, with the gradients that `bprop` gives."""
     hook, tapes = _core.set_tape_hook(None), thread.open
@@ -185,14 +202,17 @@ def _by_bprop(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         found = list(_complete(gradients, _values(output)))
         given = cell.bprop(*args, output, _with_values(output, found))
         given = given if isinstance(given, tuple) else (given,)
-        if len(given) != len(args):
+        if len(given) < len(args):
             raise TypeError(
                 f"The bprop of {type(cell).__name__} must return {len(args)} gradients, but gave {len(given)}."
             )
         found = []
-        for arg, one in zip(args, given, strict=True):
-            count = len(_values(arg))
-            found += _values(one) if len(_values(one)) == count else [None] * count
+        for at, (arg, one) in enumerate(zip(args, given, strict=False)):
+            who = f"gradient {at} that the bprop of {type(cell).__name__} returns"
+            inputs, ones = _values(arg), [one] if isinstance(arg, Tensor) else _values(one)
+            if len(ones) != len(inputs):
+                ones = [None] * len(inputs)
+            found += [_fitted(gradient, x, who) for gradient, x in zip(ones, inputs, strict=True)]
         return found
 
     output = _joined(output, _values(args), back)
