@@ -37,7 +37,7 @@ Ref<> by_keyword(PyObject* const* values, PyObject* names) {
   return dict;
 }
 
-/// Replaces the current exception by what explain() returns, unless that is None.
+/// Replaces the current exception by what explain() returns, unless that is None or explain() raises an Exception.
 void explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
@@ -49,13 +49,14 @@ void explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyO
                            ? Ref<>::steal(PyObject_CallFunctionObjArgs(self->explain, self->function, value,
                                                                        by_position.get(), named.get(), nullptr))
                            : Ref<>();
-  if (!better || better.get() == Py_None) {
+  const bool interrupted = !better && PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception);
+  if (!interrupted && (!better || better.get() == Py_None)) {
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
     return;
   }
   const Ref<> replaced[] = {Ref<>::steal(type), Ref<>::steal(value), Ref<>::steal(traceback)};
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(better.get())), better.get());
+  if (better) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(better.get())), better.get());
 }
 
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {

@@ -44,7 +44,7 @@ def shown(value):
 
 
 def names_of(module):
-    public = getattr(module, "__all__", None) or [name for name in dir(module) if not name.startswith("_")]
+    public = {*(getattr(module, "__all__", None) or dir(module)), *(dir(module) if package == "framejit" else ())}
     return sorted({name for name in public if name.isidentifier() and not name.startswith("_") and hasattr(module, name) and not inspect.ismodule(getattr(module, name))})
 
 

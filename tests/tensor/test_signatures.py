@@ -109,6 +109,14 @@ def test_what_is_no_exception_stays():
         explained()
 
 
+def test_an_interrupted_explanation_is_an_interrupt():
+    def told(*args):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Explained(lambda: {}[1], told, "m", "f")()
+
+
 def test_an_explanation_that_fails_leaves_the_error():
     def fails(x, *, y=1):
         raise KeyError("own")
@@ -140,6 +148,14 @@ def test_compiled_functions_call_them():
     assert marked(X) == f(X) and marked(parameter) == f(X)
     (entry,) = {entry["kind"] for entry in marked.cache_entries()}
     assert entry == "function"
+
+
+def test_they_are_marked_and_disabled_like_functions():
+    with fj.mark(mint.clamp), pytest.raises(fj.GraphBreakError, match="disable"):
+        fj.jit(lambda x: fj.disable(mint.clamp)(x, 1, 2), fullgraph=True)(X)
+    assert isinstance(fj.jit(Tensor.exp), type(fj.jit(lambda x: x))) and fj.jit(X.add)(X).tolist() == (X * 2).tolist()
+    assert fj.jit(Tensor.exp)(X).tolist() == fj.vmap(mint.exp)(X).tolist() == X.exp().tolist()
+    assert fj.grad(mint.add, (0, 1))(X, X)[0].tolist() == [[1.0, 1.0]] * 2
 
 
 def test_a_method_that_changes_is_seen():

@@ -103,7 +103,7 @@ def disable(function: Any = None) -> Any:
     """
     if function is None:
         return stance("force_eager")
-    if not isinstance(function, FunctionType):
+    if not isinstance(function, FunctionType if core is None else (FunctionType, core.Explained)):
         raise TypeError(f"For 'disable', the 'function' must be a function, but got {function!r}.")
     from framejit._api._mark import keep_out
 

@@ -278,6 +278,11 @@ def is_compiled(function: Any) -> bool:
     return isinstance(function, FunctionType) and "__framejit_settings__" in function.__dict__
 
 
+def is_explained(function: Any) -> bool:
+    """Whether `function` is a method or function with the errors of MindSpore's."""
+    return core is not None and isinstance(function, core.Explained)
+
+
 def settings_of(function: Any) -> dict[str, Any]:
     """The arguments that a marked function was marked with."""
     return function.__framejit_settings__
@@ -317,7 +322,7 @@ def _marked(function: Any, settings: dict[str, Any]) -> Any:
 
 def compile_any(function: Any, settings: dict[str, Any]) -> Any:
     """The compiled callable for anything that `jit` takes; other objects unchanged, with a warning."""
-    if is_compiled(function):
+    if is_compiled(function) or is_explained(function):
         function = function.__wrapped__
     if isinstance(function, FunctionType):
         return make_function(function, settings)
@@ -330,7 +335,7 @@ def compile_any(function: Any, settings: dict[str, Any]) -> Any:
             return function
         return compile_any(construct, settings)
     if isinstance(function, MethodType) and (
-        isinstance(function.__func__, FunctionType) or is_compiled(function.__func__)
+        isinstance(function.__func__, FunctionType) or is_compiled(function.__func__) or is_explained(function.__func__)
     ):
         return MethodType(compile_any(function.__func__, settings), function.__self__)
     call = None if isinstance(function, (type, BuiltinFunctionType)) else getattr(type(function), "__call__", None)  # noqa: B004

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from framejit._api._jit import check_settings, is_compiled, made_of
+from framejit._api._jit import check_settings, is_compiled, is_explained, made_of
 from framejit._api._plain import say_once
 from framejit._api._platform import core, reason
 from framejit._api._stress import check_stress
@@ -160,7 +160,7 @@ def _add(handle: Mark, target: Any, codes: list[CodeType]) -> None:
 
 
 def _functions_of(member: Any) -> list[FunctionType]:
-    if is_compiled(member):
+    if is_compiled(member) or is_explained(member):
         member = member.__wrapped__
     if isinstance(member, (staticmethod, classmethod, MethodType)):
         member = member.__func__

@@ -45,6 +45,12 @@ from framejit.nn import probability as probability  # noqa: E402  its cells are 
 __all__ += ["probability"]
 
 
+def __dir__() -> list[str]:
+    from framejit.train import _measures, _metrics
+
+    return sorted({*globals(), *_metrics.__all__, *_measures.__all__})
+
+
 def __getattr__(name: str) -> Any:
     if not name.startswith("_"):  # measures of training, which needs this module
         from framejit.train import _measures, _metrics

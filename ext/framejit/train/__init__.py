@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framejit._files._checkpoint import load_checkpoint, load_param_into_net, save_checkpoint
+from framejit._files._export import export, load
 from framejit.train import amp as amp
 from framejit.train._callback import Callback, CheckpointConfig, LossMonitor, ModelCheckpoint, RunContext, TimeMonitor
 from framejit.train._loss_scale import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
@@ -93,8 +94,10 @@ __all__ = [
     "TopKCategoricalAccuracy",
     "auc",
     "build_train_network",
+    "export",
     "get_metric_fn",
     "get_metrics",
+    "load",
     "load_checkpoint",
     "load_param_into_net",
     "names",
