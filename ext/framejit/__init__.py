@@ -48,6 +48,8 @@ _LAZY = {
     ),
     **dict.fromkeys(("Symbol", "Tensor", "frombuffer", "tensor"), "_tensors._tensor"),
     "is_tensor": "ops",
+    "log": "_mindspore",
+    **dict.fromkeys(("get_level", "get_log_config"), "_mindspore.log"),
     **dict.fromkeys(("COOTensor", "CSRTensor", "RowTensor"), "ops._sparse"),
     "amp": "train",
     **dict.fromkeys(("from_numpy", "from_dlpack"), "ops._methods"),

@@ -49,11 +49,14 @@ from framejit._files._checkpoint import load_param_into_net as load_param_into_n
 from framejit._files._checkpoint import save_checkpoint as save_checkpoint
 from framejit._files._export import export as export
 from framejit._files._export import load as load
+from framejit._mindspore import log as log
 from framejit._mindspore._script import jit_class as jit_class
 from framejit._mindspore._script import lazy_inline as lazy_inline
 from framejit._mindspore._script import mutable as mutable
 from framejit._mindspore._script import no_inline as no_inline
 from framejit._mindspore._script import recompute as recompute
+from framejit._mindspore.log import get_level as get_level
+from framejit._mindspore.log import get_log_config as get_log_config
 from framejit._reporting._explain import Explanation as Explanation
 from framejit._reporting._explain import explain as explain
 from framejit._reporting._info import show_config as show_config
@@ -96,6 +99,7 @@ from framejit.train import MAE as MAE
 from framejit.train import MSE as MSE
 from framejit.train import ROC as ROC
 from framejit.train import Accuracy as Accuracy
+from framejit.train import BackupAndRestore as BackupAndRestore
 from framejit.train import BleuScore as BleuScore
 from framejit.train import Callback as Callback
 from framejit.train import CheckpointConfig as CheckpointConfig
@@ -104,9 +108,13 @@ from framejit.train import ConfusionMatrixMetric as ConfusionMatrixMetric
 from framejit.train import CosineSimilarity as CosineSimilarity
 from framejit.train import Dice as Dice
 from framejit.train import DynamicLossScaleManager as DynamicLossScaleManager
+from framejit.train import EarlyStopping as EarlyStopping
 from framejit.train import Fbeta as Fbeta
 from framejit.train import FixedLossScaleManager as FixedLossScaleManager
 from framejit.train import HausdorffDistance as HausdorffDistance
+from framejit.train import History as History
+from framejit.train import LambdaCallback as LambdaCallback
+from framejit.train import LearningRateScheduler as LearningRateScheduler
 from framejit.train import Loss as Loss
 from framejit.train import LossMonitor as LossMonitor
 from framejit.train import LossScaleManager as LossScaleManager
@@ -118,6 +126,7 @@ from framejit.train import OcclusionSensitivity as OcclusionSensitivity
 from framejit.train import Perplexity as Perplexity
 from framejit.train import Precision as Precision
 from framejit.train import Recall as Recall
+from framejit.train import ReduceLROnPlateau as ReduceLROnPlateau
 from framejit.train import RootMeanSquareDistance as RootMeanSquareDistance
 from framejit.train import RunContext as RunContext
 from framejit.train import SummaryRecord as SummaryRecord

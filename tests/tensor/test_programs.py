@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 
+import os
+import re
 import subprocess
 import sys
 
@@ -528,7 +530,12 @@ from mindspore.ops.auto_generate.gen_ops_prim import Add
 from mindspore.ops.operations._sequence_ops import SequenceAdd
 from mindspore.ops.primitive import constexpr, prim_attr_register
 from mindspore import amp, Tensor
+from mindspore import log as logger
+import mindspore.log
 
+assert logger is mindspore.log and mindspore.get_level() == "3" and mindspore.get_log_config() == {"GLOG_v": "3", "GLOG_logtostderr": "1"}
+for write in (logger.debug, logger.info, logger.warning, logger.error, logger.critical):
+    write("%s has %d", "log", 2)
 compile_config.GRAD_FOR_SCALAR = "1"
 _pynative_executor.sync()
 net = Dense(2, 1)
@@ -545,8 +552,12 @@ except ModuleNotFoundError:
 def test_modules_under_which_programs_import(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(IMPORTS)
-    done = subprocess.run([sys.executable, "-m", "framejit", "--as-mindspore", str(script)], capture_output=True, text=True, check=False)
+    command, environment = [sys.executable, "-m", "framejit", "--as-mindspore", str(script)], dict(os.environ, GLOG_v="3")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.stdout == "done\n", done.stderr
+    lines = done.stderr.splitlines()
+    assert [line.partition("]")[0] for line in lines] == ["[ERROR", "[CRITICAL"]
+    assert all(re.search(r"\] ME\(\d+:\d+,MainProcess\):\S+ \[\S+script\.py:\d+\] log has 2$", line) for line in lines), lines
 
 
 def test_parameters_beside_others():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from framejit._mindspore import log as log
+
 
 def cell_attr_register(fn: Any = None, attrs: Any = None) -> Any:
     """Decorate the ``__init__`` of a Cell; does nothing: cells that are built alike share code anyway.

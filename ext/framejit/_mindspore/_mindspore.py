@@ -23,6 +23,7 @@ _ELSEWHERE = {
     "common.mutable": "_mindspore._script",
     "common.sparse_tensor": "ops._sparse",
     "dtype": "common.dtype",
+    "log": "_mindspore.log",
     "nn.cell": "nn",
     "nn.dynamic_lr": "nn",
     "nn.learning_rate_schedule": "nn",
