@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import framejit as fj
-from framejit import Tensor
+from framejit import Tensor, ops  # noqa: F401  the rows name them
 
 pytestmark = pytest.mark.capture
 X = Tensor(np.array([[1, 2, 5], [3, 7, 4]], np.float32))
@@ -63,6 +63,12 @@ SAME = {
     "X % 2": "X.remainder(divisor=2)",
     "X.expand_as(X)": "X.expand_as(x=X)",
     "X.isclose(X)": "X.isclose(x2=X)",
+    "X.sum((0, 1))": "X.sum(Tensor([0, 1])); X.sum(axis=Tensor([1, 0])); ops.ReduceSum()(X, Tensor([0, 1]))",
+    "X.mean(1)": "X.mean(Tensor(1)); X.mean(dim=Tensor([1]))",
+    "X.all((0,))": "X.all(Tensor([0])); ops.all(X, Tensor([-2]))",
+    "ops.inplace_add(X, X[:1], (1,))": "ops.inplace_add(X, X[:1], 1)",
+    "ops.inplace_sub(X, X[:1], (1,))": "ops.inplace_sub(X, X[:1], 1)",
+    "ops.inplace_update(X, X[:1], (1,))": "ops.inplace_update(X, X[:1], 1)",
 }
 
 

@@ -129,17 +129,22 @@ def assign_sub(variable: Any, value: Any) -> Any:
     return variable
 
 
+def _rows(indices: Any) -> Any:
+    """Rows by their indices; one index is one row, and not what is in it."""
+    return [indices] if isinstance(indices, int) else list(indices) if isinstance(indices, tuple) else indices
+
+
 def inplace_add(x: Any, v: Any, indices: Any) -> Any:
     """A copy of x with v added to the rows at the indices."""
     out = np.array(_array(x))
-    out[list(indices) if isinstance(indices, tuple) else indices] += _array(v)
+    out[_rows(indices)] += _array(v)
     return _tensor(out)
 
 
 def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     """A copy of x with v subtracted from the rows at the indices."""
     out = np.array(_array(x))
-    out[list(indices) if isinstance(indices, tuple) else indices] -= _array(v)
+    out[_rows(indices)] -= _array(v)
     return _tensor(out)
 
 

@@ -11,6 +11,7 @@ from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _dtype, _tensor
 from framejit.ops import _create, _elementwise, _reduce, _shape
+from framejit.ops._create import _rows
 from framejit.ops._elementwise import where
 from framejit.ops._reduce import _axes
 from framejit.ops._shape import _ints
@@ -354,7 +355,7 @@ def slice_scatter(
 def inplace_update(x: Any, v: Any, indices: Any) -> Any:
     """A copy of x with v in the rows at the indices."""
     out = np.array(_array(x))
-    out[list(indices) if isinstance(indices, tuple) else indices] = _array(v)
+    out[_rows(indices)] = _array(v)
     return _tensor(out)
 
 

@@ -36,7 +36,9 @@ _INT64 = ALL["int64"]
 
 
 def _axes(axis: Any) -> Any:
-    """NumPy's axis for MindSpore's: () is all of them, lists are tuples."""
+    """NumPy's axis for MindSpore's: () is all of them, lists and Tensors are tuples."""
+    if isinstance(axis, _core.Tensor):
+        return tuple(_array(axis).reshape(-1).tolist())
     if isinstance(axis, (list, tuple)):
         return tuple(axis) if len(axis) else None
     return axis
