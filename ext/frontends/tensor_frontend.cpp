@@ -66,6 +66,11 @@ std::optional<Promoted> promoted_of(Session& session, const Value& value) {
   if (value.is_array() && value.wrap() == Wrap::PyFloat) return Promoted{DType::F64, true};
   if (value.is_array() && value.wrap() == Wrap::PyBool) return Promoted{DType::Bool, true};
   if (value.is_array() && value.wrap() == Wrap::PyInt) return Promoted{DType::I64, true};
+  if (value.is_array() && value.wrap() == Wrap::NumpyScalar) {  // counts as the number of Python's
+    const DType dtype = session.graph().type(value.id()).dtype;
+    if (dtype == DType::Bool) return Promoted{dtype, true};
+    return Promoted{graph::is_float(dtype) ? DType::F64 : graph::is_complex(dtype) ? DType::C128 : DType::I64, true};
+  }
   if (!value.is_constant()) return std::nullopt;
   PyObject* o = value.object.get();
   if (PyBool_Check(o)) return Promoted{DType::Bool, true};
@@ -243,6 +248,9 @@ class TensorFrontend final : public capture::Frontend {
     ValueId id;
     if (value.is_array()) {
       id = value.id();
+      const DType own = session.graph().type(id).dtype;
+      if (value.wrap() == Wrap::NumpyScalar && graph::is_int(own) && graph::is_int(dtype) && own != dtype)
+        return break_at(BreakId::UnsupportedArgument, "an integer of NumPy that may not fit the Tensor's dtype");
     } else if (value.kind == ValueKind::Int) {
       id = builder.dim_value(value.dim());
     } else {
@@ -299,7 +307,20 @@ class TensorFrontend final : public capture::Frontend {
       return tensor(session, product);
     }
     std::array<ValueId, 2> operands = {x, y};
-    return rounded(session, session.builder().elementwise(*node, operands), dtype, of_result);
+    graph::BuildResult made = session.builder().elementwise(*node, operands);
+    if (made && *node == Op::Power) made = with_whole_exponent(session, operands, *made);
+    return rounded(session, std::move(made), dtype, of_result);
+  }
+
+  /// The power, of an exponent that has the shape of the result: kernels read no exponent that is broadcast in part.
+  static graph::BuildResult with_whole_exponent(Session& session, std::array<ValueId, 2> operands, ValueId power) {
+    const graph::Dims shape = session.graph().type(power).shape, own = session.graph().type(operands[1]).shape;
+    if (own == shape || std::ranges::all_of(own, [](const graph::Dim& size) { return size == graph::Dim(1); }))
+      return power;
+    graph::BuildResult whole = session.builder().broadcast_to(operands[1], shape);
+    if (!whole) return whole;
+    operands[1] = session.builder().copy(*whole, 'C');
+    return session.builder().elementwise(Op::Power, operands);
   }
 
   Captured<Value*> apply_one(Session& session, Op op, Value* value) {

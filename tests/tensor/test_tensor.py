@@ -12,7 +12,7 @@ import warnings
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Parameter, Tensor, _core
+from framejit import Parameter, Tensor, _core, ops
 from tensor.tensor_support import NUMPY2, assert_array, assert_same, marked_as_eager
 
 pytestmark = pytest.mark.capture
@@ -593,3 +593,47 @@ def test_an_ndarray_is_no_item():
     for one in (f, fj.jit(f)):
         with pytest.raises(TypeError, match="value must be a number, Tensor, list or tuple, got numpy.ndarray"):
             one(Tensor(np.zeros((2, 3), np.float32)))
+
+
+# --- Numbers of NumPy ---------------------------------------------------------------------------------------------------------
+
+NUMPY_NUMBERS = [np.float64(0.7), np.float32(2.5), np.float16(0.1), np.float64(1e300), np.int64(3), np.int8(-2), np.uint8(200), np.bool_(True)]
+
+
+@pytest.mark.parametrize("dtype", [fj.float32, fj.float64, fj.float16, fj.int32, fj.int64, fj.uint8, fj.int8, fj.bool_])
+@pytest.mark.parametrize("number", NUMPY_NUMBERS, ids=lambda one: f"{type(one).__name__}({one})")
+def test_numbers_of_numpy_are_operands(dtype, number):
+    """Compiled as in the interpreter, with the number as a constant and as an argument."""
+    x = Tensor(np.array([1, 2, 3]), dtype)
+
+    def outcome(call, *args):
+        try:
+            found = call(*args)
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            return type(error), str(error)
+        return type(found), found.dtype, np.asarray(found).tobytes()
+
+    for f in (lambda x, n: x + n, lambda x, n: n * x, lambda x, n: x / n, lambda x, n: ops.maximum(x, n), lambda x, n: x < n, lambda x, n: ops.pow(x, n)):
+        constant = fj.jit(lambda x, f=f: f(x, number))
+        varied = fj.jit(f)
+        expected = outcome(f, x, number)
+        for _ in range(3):
+            assert outcome(constant, x) == expected and outcome(varied, x, number) == expected
+
+
+def test_gradients_of_operands_that_are_numbers_of_numpy():
+    x = Tensor([1.0, 2.0, 4.0])
+    for number in (np.float32(2.5), np.float64(2.5), np.int64(2), np.bool_(True)):
+        for f in (lambda x: x * number, lambda x: ops.pow(x, number), lambda x: x / number - number):
+            plain = fj.grad(lambda x: f(x).sum())(x)
+            assert plain.dtype == fj.float32 and fj.jit(fj.grad(lambda x: f(x).sum()), fullgraph=True)(x).tolist() == plain.tolist()
+        assert fj.grad(lambda x: (x * number).sum())(x).tolist() == [float(number)] * 3
+
+
+def test_gradients_of_a_power_whose_exponent_is_broadcast():
+    base, exponent = np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([[2], [3]])
+    for e in (exponent, np.float32([1, 2, 3])):
+        dx, de = fj.grad(lambda x, e: ops.pow(x, e).sum(), (0, 1))(Tensor(base), Tensor(e))
+        np.testing.assert_allclose(dx.asnumpy(), e * base ** (e - 1), rtol=1e-6)
+        full = base**e * np.log(base)
+        np.testing.assert_allclose(de.asnumpy(), full.sum(1, keepdims=True) if e.ndim == 2 else full.sum(0), rtol=1e-5)
