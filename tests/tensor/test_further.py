@@ -126,3 +126,33 @@ def test_names_of_the_package():
     assert fj.lazy_inline(len) is len and fj.lazy_inline(policy="front")(len) is len and fj.no_inline(len) is len
     with pytest.raises(TypeError):
         fj.set_deterministic(1)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        ("ops.slice(Tensor(1.0), (), ())", ValueError, "rank of 'input_x' must be greater than 0"),
+        ("ops.slice(x, (0, 0), (1,))", ValueError, "must have 2 numbers, but got"),
+        ("ops.slice(x, (0, 0, 0), (1, 1, 1))", ValueError, "must have 2 numbers, but got"),
+        ("ops.slice(x, (True, 0), (1, 1))", TypeError, "must be ints, but got"),
+        ("ops.slice(x, (0, 0), (1, 9))", ValueError, "is not within the shape"),
+        ("ops.slice(x, (0, -1), (1, 1))", ValueError, "is not within the shape"),
+        ("ops.slice(x, (3, 0), (1, 1))", ValueError, "is not within the shape"),
+        ("ops.Median(1)(x)", TypeError, "'global_median' should be 'bool', but got type 'int'"),
+        ("ops.Median(False, 1.5)(x)", TypeError, "'axis' should be 'int', but got type 'float'"),
+        ("ops.Median(False, 0, 'a')(x)", TypeError, "'keep_dims' should be 'bool', but got type 'str'"),
+        ("ops.Median(False, 2)(x)", ValueError, r"axis must be in \[-2,2\), but got 2"),
+    ],
+)
+def test_arguments_of_slice_and_median_are_checked(call, error, says):
+    x = Tensor([[1.0, 2.0, 5.0], [3.0, 4.0, 0.0]])
+    run = eval(f"lambda x: {call}", {"ops": ops, "Tensor": Tensor})
+    for function in (run, fj.jit(run)):
+        with pytest.raises(error, match=says):
+            function(x)
+
+
+def test_slices_and_medians_are_one_graph():
+    x = Tensor([[1.0, 2.0, 5.0], [3.0, 4.0, 0.0]])
+    f = fj.jit(lambda x: (ops.slice(x, (0, 1), (1, -1)), ops.slice(x, (1, 0), (1, 3)), *ops.Median(False, 1)(x)), fullgraph=True)
+    assert [part.tolist() for part in f(x)] == [[[2.0, 5.0]], [[3.0, 4.0, 0.0]], [2.0, 3.0], [1, 0]]

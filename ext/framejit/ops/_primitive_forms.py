@@ -37,6 +37,16 @@ def _scan(scan: Any, first: float) -> Any:
 
 def _median(x: Any, global_median: bool, axis: int, keep_dims: bool, ignore_nan: bool) -> Any:
     """The middle element, of two the lower one, and where it is."""
+    for name, value, of in (
+        *(("global_median", global_median, bool), ("axis", axis, int)),
+        *(("keep_dims", keep_dims, bool), ("ignore_nan", ignore_nan, bool)),
+    ):
+        if type(value) is not of:
+            raise TypeError(
+                f"For 'Median', the type of '{name}' should be '{of.__name__}', but got type '{type(value).__name__}'."
+            )
+    if not global_median and not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"For primitive[Median], the axis must be in [{-x.ndim},{x.ndim}), but got {axis}.")
     flat = x.reshape(-1) if global_median else x
     order = _shape.argsort(flat, 0 if global_median else axis)
     axis = 0 if global_median else axis

@@ -257,7 +257,17 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Any:
 
 def slice_(input_x: Any, begin: Any, size: Any) -> Any:
     """A part of `size` (-1: the rest) from `begin`."""
-    key = tuple([slice(b, None if n == -1 else b + n) for b, n in zip(_ints(begin), _ints(size))])
+    begin, size, shape = _ints(begin), _ints(size), input_x.shape
+    if len(shape) == 0:
+        raise ValueError("For 'slice', the rank of 'input_x' must be greater than 0, but got 0.")
+    if len(begin) != len(shape) or len(size) != len(shape):
+        raise ValueError(f"For 'slice', 'begin' and 'size' must have {len(shape)} numbers, but got {begin} and {size}.")
+    for i in range(len(shape)):
+        if isinstance(begin[i], bool) or isinstance(size[i], bool):
+            raise TypeError(f"For 'slice', 'begin' and 'size' must be ints, but got {begin} and {size}.")
+        if begin[i] < 0 or size[i] < -1 or begin[i] + max(size[i], 0) > shape[i]:
+            raise ValueError(f"For 'slice', the part from {begin} of size {size} is not within the shape {shape}.")
+    key = tuple([slice(b, None if n == -1 else b + n) for b, n in zip(begin, size)])
     return _tensor(_array(input_x)[key])
 
 
