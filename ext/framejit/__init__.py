@@ -101,6 +101,7 @@ _LAZY = {
     "dtype": "common",
     "initializer": "common",
 }
+_UNLISTED = {"_no_grad": "common.api"}  # names that programs for MindSpore import although they are private
 
 __all__ = [
     "GraphBreakError",
@@ -124,9 +125,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
+    if name not in _LAZY and name not in _UNLISTED:
         raise _import_module("framejit._api._names").unknown("framejit", name, __all__)
-    module = _LAZY[name]
+    module = _UNLISTED[name] if name in _UNLISTED else _LAZY[name]
     try:
         value = _import_module("framejit." + (module or name))
         if module is not None:

@@ -529,11 +529,11 @@ from mindspore.nn.layer.basic import Dense
 from mindspore.ops.auto_generate.gen_ops_prim import Add
 from mindspore.ops.operations._sequence_ops import SequenceAdd
 from mindspore.ops.primitive import constexpr, prim_attr_register
-from mindspore import amp, Tensor
+from mindspore import _no_grad as same, amp, Tensor
 from mindspore import log as logger
 import mindspore.log
 
-assert logger is mindspore.log and mindspore.get_level() == "3" and mindspore.get_log_config() == {"GLOG_v": "3", "GLOG_logtostderr": "1"}
+assert same is _no_grad and logger is mindspore.log and mindspore.get_level() == "3" and mindspore.get_log_config() == {"GLOG_v": "3", "GLOG_logtostderr": "1"}
 for write in (logger.debug, logger.info, logger.warning, logger.error, logger.critical):
     write("%s has %d", "log", 2)
 compile_config.GRAD_FOR_SCALAR = "1"
