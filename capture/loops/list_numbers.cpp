@@ -40,8 +40,7 @@ struct ListMemory {
     const int64_t width = width_of(kind);
     int64_t* const words = list && capacity < kMost / width ? take(kWords + capacity * width) : nullptr;
     if (!words) return nullptr;
-    auto* const header =
-        new (words) ListHeader{words + kWords, count, capacity, capacity, count, list.get(), width};
+    auto* const header = new (words) ListHeader{words + kWords, count, capacity, capacity, count, list.get(), width};
     lists.push_back({std::move(list), header, kind});
     return header;
   }
@@ -212,7 +211,8 @@ int64_t count_up(int64_t to, int64_t start, int64_t step) {
 
 #define FRAMEJIT_UPDATE(name, operands) {#name, reinterpret_cast<const void*>(&name), Type::I64, operands, Type::I64}
 const cfg::Function kUnboxMade FRAMEJIT_UPDATE(unbox_made, 2), kNewNumbers FRAMEJIT_UPDATE(new_numbers, 2),
-    kGrowNumbers FRAMEJIT_UPDATE(grow_numbers, 2), kShrinkNumbers FRAMEJIT_UPDATE(shrink_numbers, 2), kCopyNumbers FRAMEJIT_UPDATE(copy_numbers, 3),
+    kGrowNumbers FRAMEJIT_UPDATE(grow_numbers, 2), kShrinkNumbers FRAMEJIT_UPDATE(shrink_numbers, 2),
+    kCopyNumbers FRAMEJIT_UPDATE(copy_numbers, 3),
     kFillNumbers FRAMEJIT_UPDATE(fill_numbers, 3), kCountUp FRAMEJIT_UPDATE(count_up, 3);
 #undef FRAMEJIT_UPDATE
 

@@ -61,12 +61,12 @@ class UnboxedLists {
 };
 
 // Updates of a graph. They give the header of a list, or 1.
-extern const cfg::Function kUnboxMade;    // kind: of the list that the loop has made last
-extern const cfg::Function kNewNumbers;   // count, kind: a list whose objects are made only if somebody else holds it
-extern const cfg::Function kGrowNumbers;  // header, new count: where it exceeds the capacity
+extern const cfg::Function kUnboxMade;      // kind: of the list that the loop has made last
+extern const cfg::Function kNewNumbers;     // count, kind: a list whose objects are made only if somebody else holds it
+extern const cfg::Function kGrowNumbers;    // header, new count: where it exceeds the capacity
 extern const cfg::Function kShrinkNumbers;  // header, new count: where it is below half of the capacity
-extern const cfg::Function kCopyNumbers;  // to, from, how many
-extern const cfg::Function kFillNumbers;  // to, number, how many
-extern const cfg::Function kCountUp;      // to, start, step: all numbers of the list that was made last
+extern const cfg::Function kCopyNumbers;    // to, from, how many
+extern const cfg::Function kFillNumbers;    // to, number, how many
+extern const cfg::Function kCountUp;        // to, start, step: all numbers of the list that was made last
 
 }  // namespace framejit::capture
