@@ -148,20 +148,30 @@ const cfg::Function kNewTuple{"new_tuple", reinterpret_cast<const void*>(&new_tu
 
 namespace {
 
+template <class Visit>
+void for_each_held(LoopTranslator& t, const Visit& visit) {
+  for (LoopFrame& f : t.state.frames)
+    for (std::vector<Typed>* all : {&f.locals, &f.stack})
+      for (Typed& held : *all) for_each_part(held, visit);
+  for (auto& [key, attribute] : t.state.attributes) for_each_part(attribute.value, visit);
+}
+
 /// Variables that hold the same tuple: they have to find the object that is made.
 std::vector<Typed*> holders_of(LoopTranslator& t, const Typed& v) {
   std::vector<Typed*> out;
-  const auto look = [&](Typed& part) {
+  for_each_held(t, [&](Typed& part) {
     if (v.origin != 0 && part.kind == Kind::Tuple && part.origin == v.origin) out.push_back(&part);
-  };
-  for (LoopFrame& f : t.state.frames)
-    for (std::vector<Typed>* all : {&f.locals, &f.stack})
-      for (Typed& held : *all) for_each_part(held, look);
-  for (auto& [key, attribute] : t.state.attributes) for_each_part(attribute.value, look);
+  });
   return out;
 }
 
 }  // namespace
+
+bool holds_item(LoopTranslator& t) {
+  bool found = false;
+  for_each_held(t, [&](const Typed& part) { found = found || (part.kind == Kind::Tuple && !part.ids.empty()); });
+  return found;
+}
 
 bool is_held(LoopTranslator& t, const Typed& tuple) { return !holders_of(t, tuple).empty(); }
 

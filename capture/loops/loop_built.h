@@ -49,6 +49,8 @@ Ref<> take_last_made();
 /// The same for an item that is taken from a list, and that a variable of the loop gets. False: there are too many.
 bool keep_taken(PyObject* item);
 
+/// Does a variable hold a tuple that a list has, or had?
+bool holds_item(LoopTranslator& t);
 /// Does a variable hold this tuple?
 bool is_held(LoopTranslator& t, const Typed& tuple);
 

@@ -102,7 +102,8 @@ int64_t list_of_range(int64_t start, int64_t step, int64_t count) {
   });
 }
 
-/// Takes the last item, which is a number, a list or a tuple of numbers, from a list. `is_held`: a variable may get it.
+/// Takes the last item, which is a number, a list or a tuple of numbers, from a list. `is_held`: a variable may have
+/// it, or get it.
 int64_t drop_last(int64_t list, int64_t is_held) {
   auto* object = reinterpret_cast<PyObject*>(list);
   const Py_ssize_t last = PyList_GET_SIZE(object) - 1;
@@ -492,9 +493,10 @@ Typed take_last(LoopTranslator& t, const Typed& list, bool is_unpacked) {
   const cfg::Id size = count_of(t, list);
   t.check(t.op(Op::Ne, Type::I64, size, t.integer(0)));
   Typed item = boxed_item(t, list, t.op(Op::Sub, Type::I64, size, t.integer(1)));
-  const bool is_held = item.kind == Kind::List || (item.kind == Kind::Tuple && !is_unpacked);
+  const bool may_be_held = item.kind == Kind::Tuple && (!is_unpacked || holds_item(t));
+  const bool is_held = item.kind == Kind::List || may_be_held;
   update(t, kDropLast, list.ids[0], t.integer(is_held));
-  if (!is_held) item.ids.resize(item.kind == Kind::Tuple ? 0 : item.ids.size());
+  if (item.kind == Kind::Tuple && is_unpacked) item.ids.clear();
   return item;
 }
 

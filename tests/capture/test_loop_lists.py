@@ -247,6 +247,19 @@ def test_memory_of_lists_that_grow_and_shrink():
             assert own == plain and sys.getsizeof(own) == sys.getsizeof(plain)
 
 
+def test_a_tuple_that_a_variable_holds_lives_on():
+    def form(stack, n):
+        q = None
+        for i in range(n):
+            q = stack[-1]
+            a, b = stack.pop()
+            stack.append((a + i, b * 0.5))
+        return stack, q, q is stack[-1]
+
+    marked = compare(form, lambda: ([(1, 2.0), (3, 4.0)], 40))
+    assert loops(marked)
+
+
 def test_errors():
     """They are the interpreter's, with the lists as they are then."""
 
