@@ -207,13 +207,77 @@ int64_t count_up(int64_t to, int64_t start, int64_t step) {
   return 1;
 }
 
+int64_t result = 0;
+
+template <class Number>
+Number* numbers_at(int64_t address) {
+  return reinterpret_cast<Number*>(address);
+}
+
+template <class Number>
+bool are_ordered(const Number* first, int64_t count) {
+  return count > 0 && std::all_of(first, first + count, [](Number n) { return n == n; });
+}
+
+/// In the order of list.sort(), which is stable: zeros of both signs stay in their order.
+template <class Number>
+int64_t sort(int64_t numbers, int64_t count) {
+  Number* const first = numbers_at<Number>(numbers);
+  if (count == 0) return 1;
+  if (!are_ordered(first, count)) return 0;
+  constexpr int64_t kFew = 32;
+  if (count > kFew) return std::stable_sort(first, first + count), 1;
+  for (Number* at = first + 1; at < first + count; ++at) std::rotate(std::upper_bound(first, at, *at), at, at + 1);
+  return 1;
+}
+
+template <class Number>
+int64_t leave(Number number) {
+  result = std::bit_cast<int64_t>(number);
+  return 1;
+}
+
+template <class Number>
+int64_t most(int64_t numbers, int64_t count) {
+  const Number* const first = numbers_at<Number>(numbers);
+  return are_ordered(first, count) ? leave(*std::max_element(first, first + count)) : 0;
+}
+
+template <class Number>
+int64_t least(int64_t numbers, int64_t count) {
+  const Number* const first = numbers_at<Number>(numbers);
+  return are_ordered(first, count) ? leave(*std::min_element(first, first + count)) : 0;
+}
+
+int64_t sum_of_floats(int64_t numbers, int64_t count) {
+  double sum = 0;
+  for (int64_t k = 0; k < count; ++k) sum += numbers_at<double>(numbers)[k];
+  return count > 0 ? leave(sum) : 0;  // the sum of none is an int
+}
+
+int64_t sum_of_ints(int64_t numbers, int64_t count) {
+  int64_t sum = 0;
+  for (int64_t k = 0; k < count; ++k)
+    if (__builtin_add_overflow(sum, numbers_at<int64_t>(numbers)[k], &sum)) return 0;
+  return leave(sum);
+}
+
 }  // namespace
+
+const void* number_from_list() { return &result; }
 
 #define FRAMEJIT_UPDATE(name, operands) {#name, reinterpret_cast<const void*>(&name), Type::I64, operands, Type::I64}
 const cfg::Function kUnboxMade FRAMEJIT_UPDATE(unbox_made, 2), kNewNumbers FRAMEJIT_UPDATE(new_numbers, 2),
     kGrowNumbers FRAMEJIT_UPDATE(grow_numbers, 2), kShrinkNumbers FRAMEJIT_UPDATE(shrink_numbers, 2),
     kCopyNumbers FRAMEJIT_UPDATE(copy_numbers, 3),
-    kFillNumbers FRAMEJIT_UPDATE(fill_numbers, 3), kCountUp FRAMEJIT_UPDATE(count_up, 3);
+    kFillNumbers FRAMEJIT_UPDATE(fill_numbers, 3), kCountUp FRAMEJIT_UPDATE(count_up, 3),
+    kSumOfFloats FRAMEJIT_UPDATE(sum_of_floats, 2), kSumOfInts FRAMEJIT_UPDATE(sum_of_ints, 2);
+#undef FRAMEJIT_UPDATE
+#define FRAMEJIT_UPDATE(name, of, type) \
+  {#name "_" #of, reinterpret_cast<const void*>(&name<type>), Type::I64, 2, Type::I64}
+const cfg::Function kSortFloats FRAMEJIT_UPDATE(sort, floats, double), kSortInts FRAMEJIT_UPDATE(sort, ints, int64_t),
+    kMostOfFloats FRAMEJIT_UPDATE(most, floats, double), kMostOfInts FRAMEJIT_UPDATE(most, ints, int64_t),
+    kLeastOfFloats FRAMEJIT_UPDATE(least, floats, double), kLeastOfInts FRAMEJIT_UPDATE(least, ints, int64_t);
 #undef FRAMEJIT_UPDATE
 
 ItemKind item_kind(const std::string& holds) {

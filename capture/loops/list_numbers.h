@@ -69,4 +69,10 @@ extern const cfg::Function kCopyNumbers;    // to, from, how many
 extern const cfg::Function kFillNumbers;    // to, number, how many
 extern const cfg::Function kCountUp;        // to, start, step: all numbers of the list that was made last
 
+// Numbers, how many. Of floats with NaN among them, and of none, they give 0.
+extern const cfg::Function kSortFloats, kSortInts;
+extern const cfg::Function kSumOfFloats, kSumOfInts, kMostOfFloats, kMostOfInts, kLeastOfFloats, kLeastOfInts;
+/// Where the last six leave their result.
+const void* number_from_list();
+
 }  // namespace framejit::capture

@@ -150,6 +150,10 @@ void put_numbers(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& 
 void put_part(LoopTranslator& t, const Typed& list, const Typed& from, cfg::Id first);
 /// One number in all places.
 void put_copies(LoopTranslator& t, const Typed& list, const Typed& number);
+/// Sorts them.
+void sort_numbers(LoopTranslator& t, const Typed& list);
+/// `sum`, `max` or `min` of a list; nothing if it is not unboxed.
+std::optional<Typed> number_of_list(LoopTranslator& t, const std::string& name, const Typed& list);
 /// The numbers from `start` on, which differ by `step`.
 void put_range(LoopTranslator& t, const Typed& list, cfg::Id start, cfg::Id step);
 /// How many items a list has.

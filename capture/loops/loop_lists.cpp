@@ -450,8 +450,19 @@ std::optional<Typed> builtin_of_list(LoopTranslator& t, PyObject* builtin, const
   const std::string holds = list ? t.items_of(*list) : "";
   if (holds != "f" && holds != "i") return std::nullopt;
   require_loop(t);
+  t.note_whole(*list);
+  if (is_sorted) {
+    if (Typed sorted = list_here(t, holds); makes_numbers(t, sorted, {*list})) {
+      make_numbers(t, sorted, count_of(t, *list));
+      put_part(t, sorted, *list, t.integer(0));
+      sort_numbers(t, sorted);
+      return sorted;
+    }
+  } else if (std::optional<Typed> number = number_of_list(t, name, *list)) {
+    return number;
+  }
   t.program->held.push_back(Ref<>::share(builtin));
-  const cfg::Id function = t.address(builtin), from = boxed(t, *list);
+  const cfg::Id function = t.address(builtin), from = boxed_operand(t, *list);
   if (is_sorted) return list_at(t, update(t, kSortedList, function, from), holds);
   update(t, holds == "f" ? kFloatOfList : kIntOfList, function, from);
   const cfg::Id at = t.address(&given);

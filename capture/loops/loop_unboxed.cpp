@@ -15,6 +15,7 @@
 #include "capture/loops/list_numbers.h"
 #include "capture/loops/loop_built.h"
 #include "capture/loops/loop_instructions.h"
+#include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 
 namespace framejit::capture {
@@ -84,6 +85,10 @@ void LoopTranslator::note_item(const Typed& list) {
   if (is_of_tuples(list)) return require_boxed(list);
   const auto made = made_at_.find(list.array);
   if (level_of(state) > (made == made_at_.end() ? 1 : made->second)) uses_.insert(list.array);
+}
+
+void LoopTranslator::note_whole(const Typed& list) {
+  if (may_unbox(list) && !is_of_entry(list.array)) uses_.insert(list.array);
 }
 
 void LoopTranslator::note_taken(const Typed& list) {
@@ -195,6 +200,22 @@ void put_copies(LoopTranslator& t, const Typed& list, const Typed& number) {
 
 void put_range(LoopTranslator& t, const Typed& list, cfg::Id start, cfg::Id step) {
   update(t, kCountUp, numbers_of(t, list), start, step);
+}
+
+void sort_numbers(LoopTranslator& t, const Typed& list) {
+  update(t, list.holds == "f" ? kSortFloats : kSortInts, numbers_of(t, list), count_of(t, list));
+}
+
+std::optional<Typed> number_of_list(LoopTranslator& t, const std::string& name, const Typed& list) {
+  const bool is_float = list.holds == "f";
+  if (!list.is_unboxed() || (is_float && name == "sum" && py::kSumCompensates)) return std::nullopt;
+  const cfg::Function& made = name == "sum"   ? is_float ? kSumOfFloats : kSumOfInts
+                              : name == "max" ? is_float ? kMostOfFloats : kMostOfInts
+                              : is_float      ? kLeastOfFloats
+                                              : kLeastOfInts;
+  update(t, made, numbers_of(t, list), count_of(t, list));
+  const cfg::Id at = t.address(number_from_list());
+  return is_float ? of_float(t.load(at, 0, cfg::Mem::F64)) : of_int(t.load(at, 0));
 }
 
 // What is done with lists.

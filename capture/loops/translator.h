@@ -82,6 +82,8 @@ class LoopTranslator : public LoopBuilder {
   bool is_to_grow(const Typed& list) const;
   /// An item is read or stored.
   void note_item(const Typed& list);
+  /// A builtin goes through the whole list.
+  void note_whole(const Typed& list);
   /// An item is taken from the end.
   void note_taken(const Typed& list);
   /// An item is appended or taken away.

@@ -386,6 +386,25 @@ def test_what_is_appended_to_the_list_that_is_gone_through():
     assert unboxes(marked)
 
 
+@pytest.mark.parametrize("part", ["u[i:i + 5]", "u[i:i + 40]", "u[i:i + 3] + [u[0], 0.0, -0.0, 0.0]", "u[i:]", "[u[i], -0.0, 0.0]"])
+@pytest.mark.parametrize("numbers", [[0.5, -0.0, 0.0, 7.5, -3.25, 0.0, -0.0, 1e300, float("inf")] * 9, [float("nan"), 1.5, 2.5] * 20, [2**62, 5, -7, 300, 2**40] * 12])
+def test_builtins_of_lists(numbers, part):
+    form = made(f"def form(u):\n    out = []\n    for i in range(len(u) - 5):\n        row = {part}\n        s = sorted(row)\n        out.append(s[0])\n"
+                "        out.append(max(s))\n        out.append(min(row))\n        out.append(sum(s[1:]))\n        s[0] = row[0]\n    return out, s, row")  # fmt: skip
+    compare(form, lambda: (list(numbers),))
+
+
+def test_medians():
+    def form(u):
+        out = []
+        for i in range(len(u) - 5):
+            out.append(sorted(u[i : i + 5])[2])
+        return out
+
+    marked = compare(form, lambda: ([k * 7919 % 1000 / 8 for k in range(200)],))
+    assert "sort_floats" in graphs(marked)
+
+
 def test_many_lists():
     """More than are kept: the loop is left in between, and goes on."""
 
