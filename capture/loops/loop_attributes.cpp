@@ -69,7 +69,8 @@ void store_cell(LoopTranslator& t, Typed& cell, const Typed& value) {
     cell.items = {value};
     return;
   }
-  if (!value.is_single()) throw NotCompiled{"a store to a variable that functions share, of what is no number"};
+  if (!value.is_single())
+    throw NotCompiled{"a store to a variable that functions share, of something that is not a number"};
   const auto key = key_of_cell(t, cell);
   if (t.state.attributes.count(key) == 0) {
     // There is a number before, or nothing, so no code runs when it goes.
@@ -108,8 +109,8 @@ std::optional<Typed> stored_attribute(LoopTranslator& t, const Typed& v, PyObjec
 void store_attribute(LoopTranslator& t, const Typed& v, PyObject* name, const Typed& value) {
   const std::string text = text_of(name);
   if (v.kind != Kind::Object || v.value->kind != ValueKind::Object || !v.value->source)
-    throw NotCompiled{"a store to an attribute of what is no instance"};
-  if (!value.is_single()) throw NotCompiled{"a store to an attribute of what is no number"};
+    throw NotCompiled{"a store to an attribute of something that is not an instance"};
+  if (!value.is_single()) throw NotCompiled{"a store to an attribute of something that is not a number"};
   const std::pair<Value*, std::string> key(v.value, text);
   if (t.state.attributes.count(key) == 0) {
     // There is a number before, which runs no code when it goes.

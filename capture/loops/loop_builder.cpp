@@ -303,7 +303,7 @@ uint32_t LoopBuilder::exit_at(LoopCheckpoint& c, std::string why) {
 }
 
 uint32_t LoopBuilder::exit() {
-  if (!state.checkpoint) give_up("something may fail behind a store whose state cannot be kept");
+  if (!state.checkpoint) give_up("something may fail after a store, and the state there cannot be kept");
   LoopCheckpoint& c = *state.checkpoint;
   if (c.exit < 0) c.exit = static_cast<int>(exit_at(c, {}));
   return static_cast<uint32_t>(c.exit);

@@ -188,7 +188,7 @@ void do_call(LoopTranslator& t, const Instr& i) {
     t.frame().pc = t.frame().view->behind(t.frame().pc);
     return enter_function(t, method, std::move(args), keywords);
   }
-  if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
+  if (callable.kind != Kind::Object) throw NotCompiled{"a call of something that is not a function"};
   Value* f = look(t.executor, callable.value);
   if (args.empty() && f->object && (f->is_constant() || f->source))
     if (std::optional<Typed> number = draw_by(t, f->object.get())) {
@@ -284,7 +284,8 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   const auto all = [&](auto test) { return std::all_of(args.begin(), args.end(), test); };
   const bool any_array = std::any_of(args.begin(), args.end(), [](const Typed& v) { return v.is_array(); });
   if (is(&PyRange_Type) && count >= 1 && count <= 3) {
-    if (!all([](const Typed& v) { return v.is_integer(); })) throw NotCompiled{"a range of what is no integer"};
+    if (!all([](const Typed& v) { return v.is_integer(); }))
+      throw NotCompiled{"a range of something that is not an integer"};
     const Typed start = count > 1 ? args[0] : of_int(t.integer(0), true);
     return range_from(t, start, args[count > 1 ? 1 : 0], count > 2 ? args[2] : of_int(t.integer(1), true));
   }

@@ -111,7 +111,7 @@ Typed complex_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed
     return v.kind == Kind::Scalar && v.dtype != graph::DType::F64 && v.dtype != graph::DType::I64;
   };
   if ((!a.is_number() && !a.is_complex()) || (!b.is_number() && !b.is_complex()))
-    throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
+    throw NotCompiled{"an operator on something that is not a number", a.is_array() || b.is_array()};
   const auto is_of_numpy = [](const Typed& v) { return v.kind == Kind::Scalar || v.kind == Kind::ComplexScalar; };
   // A float64 is a float: Python's complex number, asked first, takes it.
   const bool takes_float = a.kind == Kind::Complex && b.kind == Kind::Scalar && b.dtype == graph::DType::F64;
@@ -197,7 +197,8 @@ Typed complex_length(LoopTranslator& t, const Typed& v) {
 /// complex(a) or complex(a, b), of floats and ints.
 Typed make_complex(LoopTranslator& t, const std::vector<Typed>& args) {
   for (const Typed& a : args)
-    if (a.kind != Kind::Float && a.kind != Kind::Int) throw NotCompiled{"complex() of what is no float or int"};
+    if (a.kind != Kind::Float && a.kind != Kind::Int)
+      throw NotCompiled{"complex() of something that is not a float or int"};
   return of_complex(as_f64(t, args[0]), args.size() > 1 ? as_f64(t, args[1]) : t.number(0.0), false);
 }
 

@@ -191,7 +191,7 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
   if (tuple) {
     if (tuple->items.size() > kMostItems) throw NotCompiled{"a loop over a long tuple"};
     for (const Typed& item : tuple->items)
-      if (!can_make(item)) throw NotCompiled{"a loop over what is no range, array or list"};
+      if (!can_make(item)) throw NotCompiled{"a loop over something that is not a range, array or list"};
     // Ints that the interpreter has one object for stay constants.
     for_each_part(*tuple, [&](Typed& part) {
       part.is_fixed = part.kind == Kind::Int && t.cfg.is_const(part.ids[0]) && is_shared_int(t.cfg.at(part.ids[0]).imm);
@@ -200,7 +200,7 @@ Typed iterator_over(LoopTranslator& t, const Typed& v) {
     iterator.items = {std::move(*tuple)};
     return iterator;
   }
-  if (v.kind != Kind::Range) throw NotCompiled{"a loop over what is no range, array or list"};
+  if (v.kind != Kind::Range) throw NotCompiled{"a loop over something that is not a range, array or list"};
   iterator.kind = Kind::RangeIterator;
   iterator.natural = v.natural;
   const cfg::Id start = v.ids[0], stop = v.ids[1], step = v.ids[2];
@@ -258,7 +258,7 @@ void give_back(LoopTranslator& t, const Typed& v) {
 void for_iter(LoopTranslator& t, const Instr& i) {
   std::vector<Typed>& stack = t.frame().stack;
   Typed& iterator = stack[stack.size() - py::kIteratorSlots];
-  if (iterator.kind != Kind::RangeIterator) throw NotCompiled{"a loop over what is no range"};
+  if (iterator.kind != Kind::RangeIterator) throw NotCompiled{"a loop over something that is not a range"};
   t.flush_pending();
   const cfg::Id next = iterator.ids[0], left = iterator.ids[1], step = iterator.ids[2];
   const cfg::Id more = t.op(Op::Ne, Type::I64, left, t.integer(0));

@@ -161,7 +161,7 @@ Typed binary(LoopTranslator& t, int nb, const Typed& a, const Typed& b) {
     else made = vector_binary(t, nb, a, b);
     if (!made) made = matrix_binary(t, nb, nb == kMatmul ? known(t, a) : a, nb == kMatmul ? known(t, b) : b);
     if (made) return *made;
-    throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
+    throw NotCompiled{"an operator on something that is not a number", a.is_array() || b.is_array()};
   }
   if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(t, op_kind, a, b);
   if (a.kind == Kind::Float || b.kind == Kind::Float) return float_binary(t, op_kind, as_f64(t, a), as_f64(t, b));
@@ -383,7 +383,7 @@ Typed unary(LoopTranslator& t, Opcode opcode, const Typed& v) {
   if (!v.is_number()) {
     if (opcode == Opcode::UnaryNegative)
       if (std::optional<Typed> made = vector_negative(t, v)) return *made;
-    throw NotCompiled{"an operator on what is no number", v.is_array()};
+    throw NotCompiled{"an operator on something that is not a number", v.is_array()};
   }
   const bool is_bool = v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool);
   if (is_bool && v.kind == Kind::Scalar) throw NotCompiled{"an operator on NumPy's bools"};
@@ -395,7 +395,7 @@ Typed unary(LoopTranslator& t, Opcode opcode, const Typed& v) {
     return copy;
   }
   if (opcode == Opcode::UnaryInvert) {
-    if (v.kind != Kind::Int) throw NotCompiled{"~ of what is no int"};
+    if (v.kind != Kind::Int) throw NotCompiled{"~ of something that is not an int"};
     return of_int(t.op(Op::Xor, Type::I64, id, t.integer(-1)));
   }
   if (v.kind == Kind::Float) return of_float(t.op(Op::Neg, Type::F64, id));
@@ -414,7 +414,7 @@ Typed compare(LoopTranslator& t, int py_op, const Typed& a, const Typed& b) {
   if (std::optional<Typed> made = compare_characters(t, py_op, a, b)) return *made;
   if (a.is_complex() || b.is_complex()) return complex_compare(t, py_op, a, b);
   if (!a.is_number() || !b.is_number())
-    throw NotCompiled{"a comparison of what is no number", a.is_array() || b.is_array()};
+    throw NotCompiled{"a comparison of something that is not a number", a.is_array() || b.is_array()};
   cfg::Id x, y;
   const bool scalars = a.kind == Kind::Scalar || b.kind == Kind::Scalar;
   if (a.is_integer() && b.is_integer()) {
@@ -460,7 +460,7 @@ cfg::Id contains(LoopTranslator& t, const Typed& container, const Typed& item) {
   cfg::Id found = t.integer(0);
   for (const Typed& part : container.items) {
     const Typed number = known(t, part);
-    if (number.kind != Kind::Int) throw NotCompiled{"`in` a tuple of other things than ints"};
+    if (number.kind != Kind::Int) throw NotCompiled{"`in` a tuple that holds something other than ints"};
     found = t.op(Op::Or, Type::I64, found, t.op(Op::Eq, Type::I64, item.ids[0], number.ids[0]));
   }
   return found;
@@ -556,7 +556,7 @@ Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key) {
     return character_at(t, container, index(t, key, container.ids[1]));
   }
   const Typed* found = array_of(t, container);
-  if (!found) throw NotCompiled{"a subscript of what is no array"};
+  if (!found) throw NotCompiled{"a subscript of something that is not an array"};
   const Typed array = *found;
   if (std::optional<Typed> made = gathered(t, array, key)) return *made;
   Place place = place_of(t, array, key);
@@ -601,7 +601,7 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
     return;
   }
   const Typed* found = array_of(t, container);
-  if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
+  if (!found) throw NotCompiled{"an assignment to an item of something that is not an array"};
   const Typed array = *found;
   // A vector that is computed later would read the stored value.
   for (const LoopFrame& f : t.state.frames)
@@ -612,7 +612,7 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
     throw NotCompiled{"an assignment of a complex number to an item of a real array"};
   const Place place = place_of(t, array, key);
   if (place.view.kind == Kind::View) return store_vector(t, place.view, value);
-  if (!value.is_single()) throw NotCompiled{"an assignment of what is no number", true};
+  if (!value.is_single()) throw NotCompiled{"an assignment of something that is not a number", true};
   require_writeable(t, array);
   std::vector<cfg::Id> stored = is_complex ? as_complex(t, value).ids : std::vector{converted(t, value, array.dtype)};
   t.flush_pending();

@@ -92,7 +92,7 @@ std::optional<Typed> compare_characters(LoopTranslator& t, int op, const Typed& 
   const auto code_point = [&](const Typed& v) -> cfg::Id {
     if (v.kind == Kind::Character) return v.ids[0];
     PyObject* const text = constant_text(v);
-    if (!text) throw NotCompiled{"a comparison of a character with what is no constant"};
+    if (!text) throw NotCompiled{"a comparison of a character with something that is not a constant"};
     return PyUnicode_GET_LENGTH(text) == 1 ? t.integer(PyUnicode_READ_CHAR(text, 0)) : cfg::kNone;
   };
   const cfg::Id x = code_point(a), y = code_point(b);

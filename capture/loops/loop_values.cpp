@@ -341,7 +341,7 @@ void check_type(LoopTranslator& t, cfg::Id object, PyTypeObject* type) {
 Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
   const auto scalar = [&](const char* name, graph::DType dtype) {
     PyTypeObject* type = scalar_type(name);
-    if (!type) throw NotCompiled{"an item of a list of other things than numbers"};
+    if (!type) throw NotCompiled{"an item of a list that holds something other than numbers"};
     check_type(t, item, type);
     return of_scalar(t.load(item, py::kScalarValue, mem_of(dtype)), dtype);
   };
@@ -403,7 +403,7 @@ Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
       inner.holds = holds.substr(1);
       return inner;
     }
-    default: throw NotCompiled{"an item of a list of other things than numbers"};
+    default: throw NotCompiled{"an item of a list that holds something other than numbers"};
   }
 }
 
@@ -417,7 +417,7 @@ Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
 
 Typed boxed_item(LoopTranslator& t, const Typed& list, cfg::Id at) {
   const std::string holds = t.items_of(list);
-  if (holds.empty()) throw NotCompiled{"an item of a list of other things than numbers"};
+  if (holds.empty()) throw NotCompiled{"an item of a list that holds something other than numbers"};
   return unboxed(t, t.load(t.load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*)), holds);
 }
 

@@ -681,7 +681,7 @@ void LoopTranslator::step(const Instr& i) {
       const Typed item = pop_known();
       const std::optional<Typed> list =
           list_of(*this, known(*this, f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]));
-      if (!list) throw NotCompiled{"an item of what is no list"};
+      if (!list) throw NotCompiled{"an item of something that is not a list"};
       append(*this, *list, item);
       next();
       // In a comprehension that is inlined nothing else sees the list before it is complete.
@@ -704,7 +704,8 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::UnpackSequence: {
       const std::optional<Typed> v = tuple_of(*this, pop_known());
-      if (!v || static_cast<int>(v->items.size()) != i.arg) throw NotCompiled{"unpacking of what is no tuple"};
+      if (!v || static_cast<int>(v->items.size()) != i.arg)
+        throw NotCompiled{"unpacking of something that is not a tuple"};
       for (std::size_t k = v->items.size(); k-- > 0;) push(v->items[k]);
       return next();
     }

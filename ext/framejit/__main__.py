@@ -177,7 +177,8 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         return 1
     finally:
         lines = [] if report is None else [report.save(options.report)]
-        if core is not None and not failed and stats()["frames_marked"] == 0:
+        asks = options.mark or not options.as_mindspore  # programs for MindSpore mark their functions themselves
+        if core is not None and asks and not failed and stats()["frames_marked"] == 0:
             lines.insert(0, _nothing_called(options.mark))
         if sys.stderr is not None:
             with contextlib.suppress(ValueError, OSError):  # the program has closed it

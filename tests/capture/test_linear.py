@@ -255,7 +255,7 @@ def test_loops_over_single_values_are_left_after_some_thousand_instructions():
     assert framejit.stats()["capture_steps"] - before < 20000
     assert [b["id"] for b in explained.breaks] == ["FJ024"]
     assert explained.breaks[0]["line"] == 3
-    assert "an assignment to an item of what is no array" in explained.breaks[0]["detail"]
+    assert "an assignment to an item of something that is not an array" in explained.breaks[0]["detail"]
 
 
 def test_one_instruction_that_opens_many_lists_is_given_up():

@@ -91,7 +91,7 @@ def test_reasons_why_a_loop_stays_bytecode():
     marked = compiled(words, np.arange(10000.0))
     (entry,) = marked._report()["breaks"]
     assert loops(marked) == [] and entry["id"] == "FJ024"
-    assert entry["detail"] == "an assignment to an item of what is no array"
+    assert entry["detail"] == "an assignment to an item of something that is not an array"
     assert entry["line"] == words.__code__.co_firstlineno + 2
 
 
@@ -106,7 +106,7 @@ def test_a_rare_path_leaves_the_loop_and_comes_back():
 
     marked = compiled(rare, np.arange(100.0))
     exits = [e for entry in loops(marked) for e in entry["exits"]]
-    left = [e["taken"] for e in exits if e["why"] == "an assignment to an item of what is no array"]
+    left = [e["taken"] for e in exits if e["why"] == "an assignment to an item of something that is not an array"]
     assert sum(left) == 3 and sum(e["taken"] for e in exits if not e["early"]) == 3
 
 

@@ -307,7 +307,7 @@ def test_differences_between_prediction_and_reality():
     fresh = Same([x, UNBOUND], locals=[(1, y)], stack=[y, [y, x[1:]]], existing=[id(x)])
     z = x * 2
     assert fresh.differences([x, z], [z, [z, x[1:]]]) == []
-    assert "stands elsewhere" in fresh.differences([x, z], [z, [z.copy(), x[1:]]])[0]
+    assert "is elsewhere too" in fresh.differences([x, z], [z, [z.copy(), x[1:]]])[0]
     assert "view of another array" in fresh.differences([x, z], [z, [z, x.copy()[1:]]])[0]
     assert "predicted array([0., 2., 4.])" in fresh.differences([x, z + 1], [z, [z, x[1:]]])[0]
     assert "stack: 2 values predicted, 1 found" in fresh.differences([x, z], [z])[0]

@@ -271,7 +271,7 @@ def test_a_loop_that_is_not_compiled_says_why(clock):
         report = call(np.linspace(0.0, 1.0, 2000))
     assert report.entries == [] and fj.stats()["frames_captured"] == before
     reason = (
-        "not compiled: a loop over single values that is not compiled: an assignment to an item of what is no array; "
+        "not compiled: a loop over single values that is not compiled: an assignment to an item of something that is not an array; "
         "use numbers and elements of arrays only, or operations on whole arrays"
     )
     assert str(report).startswith(f"elements(): {reason}; ")
