@@ -109,7 +109,8 @@ void LoopTranslator::require_boxed(const Typed& list) {
 }
 
 void LoopTranslator::prefer_unboxed(const Typed& list) {
-  if (list.is_unboxed() || list.array == 0 || hints_.boxed.count(list.array) != 0 || !item_kind(list.holds)) return;
+  if (hints_.boxes_all || list.is_unboxed() || list.array == 0 || hints_.boxed.count(list.array) != 0) return;
+  if (!item_kind(list.holds)) return;
   if (hints_.unboxed.insert(list.array).second) throw Retranslate{hints_};
 }
 
@@ -121,7 +122,7 @@ void LoopTranslator::note_inner_list() {
 void LoopTranslator::note_made(const Typed& list) { made_at_.emplace(list.array, level_of(state)); }
 
 void LoopTranslator::choose_lists() {
-  if (program->findings && program->findings->boxes_lists) return;
+  if (hints_.boxes_all || (program->findings && program->findings->boxes_lists)) return;
   const std::size_t before = hints_.unboxed.size();
   for (const uint32_t list : uses_)
     if (hints_.boxed.count(list) == 0 && !(is_of_entry(list) && hints_.has_inner_lists)) hints_.unboxed.insert(list);

@@ -869,7 +869,11 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request) {
   for (VersionHints hints;;) {
     try {
-      return LoopTranslator(request, hints).run();
+      auto region = LoopTranslator(request, hints).run();
+      if (region || hints.unboxed.empty()) return region;
+      // Lists that are unboxed in some rounds only may need too many versions.
+      hints = {};
+      hints.boxes_all = true;
     } catch (Retranslate& more) {
       hints = std::move(more.hints);
     }

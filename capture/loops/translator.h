@@ -35,6 +35,7 @@ struct VersionHints {
   std::set<uint32_t> unboxed, boxed;
   std::set<uint32_t> growing;    // lists whose length changes
   bool has_inner_lists = false;  // lists hold lists, which may be those of the entry
+  bool boxes_all = false;        // no list is to be unboxed
 };
 
 /// There is more to know: the translation begins anew.
