@@ -257,12 +257,13 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
   if (arrays::ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
   const Outcome outcome = loop_->run(s.matched, update);
   module::stats.kernel_calls += outcome != Outcome::Miss;
-  capture::LoopFindings& findings = *region_->loop->findings;
-  if (loop_->wraps_indices()) {
-    findings.wraps_indices = true;
+  // A function for C has none: it is not captured again.
+  const std::shared_ptr<capture::LoopFindings>& findings = region_->loop->findings;
+  if (findings && loop_->wraps_indices()) {
+    findings->wraps_indices = true;
     outdated_by_ = "indices are seldom below 0";
-  } else if (loop_->boxes_lists()) {
-    findings.boxes_lists = true;
+  } else if (findings && loop_->boxes_lists()) {
+    findings->boxes_lists = true;
     outdated_by_ = "numbers can be taken out of lists, and that pays";
   }
   if (loop_->is_hopeless()) policy_.give_up(RunPolicy::kLeavesLoop);
