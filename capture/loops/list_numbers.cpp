@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "capture/loops/loop_built.h"
+#include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 #include "capture/py/no_collection.h"
 
@@ -183,7 +184,8 @@ int64_t grow_numbers(int64_t address, int64_t count) {
 }
 
 int64_t shrink_numbers(int64_t address, int64_t count) {
-  reinterpret_cast<ListHeader*>(address)->capacity = capacity_for(count);
+  auto* const header = reinterpret_cast<ListHeader*>(address);
+  if (count == 0 || header->capacity > py::kKeptRoom) header->capacity = capacity_for(count);
   return 1;
 }
 

@@ -239,7 +239,7 @@ def test_memory_of_lists_that_grow_and_shrink():
         for _ in range(3):
             expected, found = form(n, keeps), marked(n, keeps)
             assert found == expected and sys.getsizeof(found) == sys.getsizeof(expected)
-    for length, taken in ((300, 10), (300, 200), (300, 299), (300, 300), (17, 9)):
+    for length, taken in ((300, 10), (300, 200), (300, 299), (300, 300), (17, 9), (33, 18), (32, 31), (5, 5)):
         marked = fj.jit(given)
         for _ in range(3):
             plain, own = [1] * length, [1] * length

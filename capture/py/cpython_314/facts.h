@@ -25,6 +25,8 @@ inline constexpr bool kKeepsSpecialCallsTogether = true;
 /// sum() of floats adds with compensation; of complex numbers, and of ints among floats, too.
 inline constexpr bool kSumCompensates = true;
 inline constexpr bool kSumCompensatesAll = true;
+/// A list that has room for at most so many items keeps it until it is empty.
+inline constexpr int kKeptRoom = 32;
 /// A product or quotient of complex numbers that is NaN in both parts is computed again, as C's Annex G does.
 inline constexpr bool kRecoversComplexNaNs = true;
 /// A real operand beside a complex one has no imaginary part, not one of 0.
