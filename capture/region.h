@@ -163,7 +163,7 @@ struct CaptureOptions {
   bool (*leave_alone)(PyCodeObject* code) = nullptr;
 };
 
-/// What compiled loops have found out about one loop. It is captured again then.
+/// Facts about a loop that its compiled code has found out. The loop is captured again then.
 struct LoopFindings {
   bool wraps_indices = false;  // indices that are a natural number less a constant are often below 0
   bool boxes_lists = false;    // lists cannot give their numbers to the loop, or that takes longer than the loop
@@ -182,7 +182,7 @@ struct CaptureRequest {
   const std::set<uint32_t>* bytecode_loops = nullptr;
   /// Loops of which earlier captures found that they would not compile.
   RefusedLoops* refused_loops = nullptr;
-  /// Of the loop at the entry.
+  /// The facts about the loop that begins at `entry`; null: it is no such loop.
   std::shared_ptr<LoopFindings> findings;
   std::vector<Frontend*> frontends;
   CaptureOptions options;

@@ -1,4 +1,4 @@
-// The numbers of lists that a compiled loop has in memory of its own, in place of the objects that the lists hold.
+// The numbers of unboxed lists: a compiled loop keeps them in memory of its own, instead of the objects in the lists.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace framejit::capture {
 
-/// What machine code knows of such a list. It lies where it is until the loop is left.
+/// The fields of an unboxed list that machine code reads and changes. Its address stays the same while the loop runs.
 struct ListHeader {
   int64_t* numbers;  // `width` for each item: integers, truths, or the bits of floats
   int64_t count;     // of items
@@ -22,7 +22,7 @@ struct ListHeader {
   int64_t width;
 };
 
-/// What the items are: the letters of Typed::holds, the first one in the lowest byte. 0: such lists are not unboxed.
+/// The type of the items: the letters of Typed::holds, the first one in the lowest byte. 0: no such list is unboxed.
 using ItemKind = int64_t;
 /// Floats, ints or bools, or tuples of a few of these.
 ItemKind item_kind(const std::string& holds);

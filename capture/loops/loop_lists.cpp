@@ -341,7 +341,7 @@ Typed list_at(LoopTranslator& t, cfg::Id address, std::string holds) {
   return list;
 }
 
-/// What the items of a display are, if they are alike.
+/// The type of the items of a display, if they have one type; else "".
 std::string held_in(const Typed& display) {
   std::string holds = display.items.empty() ? "" : held_as(display.items[0]);
   for (const Typed& item : display.items)

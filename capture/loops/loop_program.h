@@ -121,7 +121,7 @@ struct LoopProgram {
   bool has_scratch = false;
   bool has_long_vectors = false;  // for which several elements at once pay from the first run on
   std::shared_ptr<LoopFindings> findings;
-  std::vector<UnboxedList> unboxed;      // lists of the entry whose numbers the loop has in place of objects
+  std::vector<UnboxedList> unboxed;      // lists of the entry that are unboxed
   std::vector<uint32_t> boxed;           // other lists of the entry that it reads or changes: places in `fetched`
   std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };

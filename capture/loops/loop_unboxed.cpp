@@ -219,7 +219,7 @@ std::optional<Typed> number_of_list(LoopTranslator& t, const std::string& name, 
   return is_float ? of_float(t.load(at, 0, cfg::Mem::F64)) : of_int(t.load(at, 0));
 }
 
-// What is done with lists.
+// Operations on lists.
 
 cfg::Id count_of(LoopTranslator& t, const Typed& list) {
   if (!list.is_unboxed()) return t.load(list.ids[0], py::kListSize);

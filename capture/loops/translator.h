@@ -31,7 +31,7 @@ struct VersionHints {
   /// How Typed::holds names what is appended to lists of unknown items, by Typed::array; "": it is of several kinds.
   /// Lists that are there at the entry have even numbers, others have a number by the instruction that makes them.
   std::map<uint32_t, std::string> appended;
-  /// Lists by the same numbers: whose numbers the loop is to have in place of objects, and which need their objects.
+  /// Lists by the same numbers: those that are to be unboxed, and those whose objects are needed.
   std::set<uint32_t> unboxed, boxed;
   std::set<uint32_t> growing;    // lists whose length changes
   bool has_inner_lists = false;  // lists hold lists, which may be those of the entry
@@ -93,9 +93,9 @@ class LoopTranslator : public LoopBuilder {
   void complete(Typed& list);
   /// The loop makes a list.
   void note_made(const Typed& list);
-  /// What is done is simpler if the list is unboxed.
+  /// The instruction is cheaper if the list is unboxed.
   void prefer_unboxed(const Typed& list);
-  /// What is done needs the objects of the list.
+  /// The instruction needs the objects of the list.
   void require_boxed(const Typed& list);
   /// An item of a list is a list.
   void note_inner_list();

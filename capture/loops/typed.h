@@ -83,7 +83,7 @@ struct Typed {
     return is_single() || kind == Kind::Character || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range ||
            kind == Kind::Either;
   }
-  /// A list whose numbers the loop has, in place of its objects.
+  /// A list whose numbers the loop keeps, instead of its objects.
   bool is_unboxed() const { return kind == Kind::List && ids.size() > 1; }
   /// An array, or what may be one.
   bool is_array() const;
