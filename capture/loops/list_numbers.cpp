@@ -157,10 +157,11 @@ int64_t unbox_made(int64_t kind, int64_t) {
   return note_made(header);
 }
 
-int64_t new_numbers(int64_t count, int64_t kind) {
+int64_t new_numbers(int64_t count, int64_t kind, int64_t of_iterable) {
   if (is_full()) return 0;
   [[maybe_unused]] const py::NoCollection no_collection;
-  const ListHeader* const header = memory.add(Ref<>::steal(PyList_New(0)), count, count, kind);
+  const ListHeader* const header =
+      memory.add(Ref<>::steal(PyList_New(0)), count, of_iterable ? room_of_iterable(count) : count, kind);
   if (!header) return PyErr_Clear(), 0;
   return note_made(header);
 }
@@ -189,7 +190,10 @@ int64_t shrink_numbers(int64_t address, int64_t count) {
   return 1;
 }
 
-/// Gives a list room for so many items, no fewer than it has. False: no memory, an exception is set.
+}  // namespace
+
+int64_t room_of_iterable(int64_t count) { return (count + 1) & ~int64_t{1}; }
+
 bool set_capacity(PyObject* object, int64_t capacity) {
   auto* const list = reinterpret_cast<PyListObject*>(object);
   if (list->allocated == capacity) return true;
@@ -199,6 +203,8 @@ bool set_capacity(PyObject* object, int64_t capacity) {
   list->allocated = capacity;
   return true;
 }
+
+namespace {
 
 int64_t* at(int64_t address) { return reinterpret_cast<int64_t*>(address); }
 
@@ -269,7 +275,7 @@ int64_t sum_of_ints(int64_t numbers, int64_t count) {
 const void* number_from_list() { return &result; }
 
 #define FRAMEJIT_UPDATE(name, operands) {#name, reinterpret_cast<const void*>(&name), Type::I64, operands, Type::I64}
-const cfg::Function kUnboxMade FRAMEJIT_UPDATE(unbox_made, 2), kNewNumbers FRAMEJIT_UPDATE(new_numbers, 2),
+const cfg::Function kUnboxMade FRAMEJIT_UPDATE(unbox_made, 2), kNewNumbers FRAMEJIT_UPDATE(new_numbers, 3),
     kGrowNumbers FRAMEJIT_UPDATE(grow_numbers, 2), kShrinkNumbers FRAMEJIT_UPDATE(shrink_numbers, 2),
     kCopyNumbers FRAMEJIT_UPDATE(copy_numbers, 3),
     kFillNumbers FRAMEJIT_UPDATE(fill_numbers, 3), kCountUp FRAMEJIT_UPDATE(count_up, 3),

@@ -31,6 +31,11 @@ int width_of(ItemKind kind);
 /// Gives the loop that is about to run the numbers of a list; null: it holds something else, or there is no memory.
 ListHeader* unbox(PyObject* list, ItemKind kind);
 
+/// For how many items list() and sorted() make room, as CPython's list_preallocate_exact() does.
+int64_t room_of_iterable(int64_t count);
+/// Gives a list room for so many items, no fewer than it has. False: no memory, an exception is set.
+bool set_capacity(PyObject* list, int64_t capacity);
+
 /// How many lists that the loop has made are unboxed, and what their numbers took at first.
 struct UnboxedMemory {
   std::size_t lists = 0;
@@ -61,8 +66,9 @@ class UnboxedLists {
 };
 
 // Updates of a graph. They give the header of a list, or 1.
-extern const cfg::Function kUnboxMade;      // kind: of the list that the loop has made last
-extern const cfg::Function kNewNumbers;     // count, kind: a list whose objects are made only if somebody else holds it
+extern const cfg::Function kUnboxMade;  // kind: of the list that the loop has made last
+// count, kind, whether list() or sorted() makes it: a list whose objects are made only if somebody else holds it
+extern const cfg::Function kNewNumbers;
 extern const cfg::Function kGrowNumbers;    // header, new count: where it exceeds the capacity
 extern const cfg::Function kShrinkNumbers;  // header, new count: where it is below half of the capacity
 extern const cfg::Function kCopyNumbers;    // to, from, how many

@@ -139,9 +139,9 @@ void unbox_at_entry(LoopTranslator& t, Typed& list, uint32_t place);
 /// The same for a list that the loop has just made.
 void unbox_where_made(LoopTranslator& t, Typed& list);
 /// Is a new list to be made of the numbers of these operands, lists and displays? If so, make_numbers gives it room for
-/// `count` numbers, and the functions that follow give it these.
+/// `count` numbers, and the functions that follow give it these. `of_iterable`: list() or sorted() makes it.
 bool makes_numbers(LoopTranslator& t, Typed& list, const std::vector<Typed>& operands);
-void make_numbers(LoopTranslator& t, Typed& list, cfg::Id count);
+void make_numbers(LoopTranslator& t, Typed& list, cfg::Id count, bool of_iterable = false);
 /// How many numbers such an operand has.
 cfg::Id numbers_in(LoopTranslator& t, const Typed& operand);
 /// From the place `at` on, the numbers of an operand.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/loops/list_numbers.h"
 #include "capture/loops/loop_built.h"
 #include "capture/loops/loop_instructions.h"
 #include "capture/objects.h"
@@ -78,8 +79,8 @@ int64_t part_of_list(int64_t list, int64_t first, int64_t count) {
   return keep_made([&] { return PyList_GetSlice(reinterpret_cast<PyObject*>(list), first, first + count); });
 }
 
-int64_t list_of_string(int64_t string, int64_t) {
-  return keep_made([&] { return PySequence_List(reinterpret_cast<PyObject*>(string)); });
+int64_t list_of_sequence(int64_t sequence, int64_t) {
+  return keep_made([&] { return PySequence_List(reinterpret_cast<PyObject*>(sequence)); });
 }
 
 int64_t repeat_list(int64_t list, int64_t count) {
@@ -98,7 +99,7 @@ int64_t list_of_range(int64_t start, int64_t step, int64_t count) {
       if (!item) return static_cast<PyObject*>(nullptr);
       PyList_SET_ITEM(list.get(), k, item);
     }
-    return list.release();
+    return list && set_capacity(list.get(), room_of_iterable(count)) ? list.release() : nullptr;
   });
 }
 
@@ -167,7 +168,7 @@ int64_t sorted_list(int64_t function, int64_t list) { return is_full() ? 0 : kee
 #define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 2, Type::I64}
 const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT_UPDATE(store_int),
     kStoreBool FRAMEJIT_UPDATE(store_bool), kStoreCharacter FRAMEJIT_UPDATE(store_character),
-    kListOfString FRAMEJIT_UPDATE(list_of_string), kAppendFloat FRAMEJIT_UPDATE(append_float),
+    kListOfSequence FRAMEJIT_UPDATE(list_of_sequence), kAppendFloat FRAMEJIT_UPDATE(append_float),
     kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool),
     kAppendBuilt FRAMEJIT_UPDATE(append_built), kAppendList FRAMEJIT_UPDATE(append_list),
     kNewList FRAMEJIT_UPDATE(new_list), kRepeatList FRAMEJIT_UPDATE(repeat_list),
@@ -408,35 +409,35 @@ std::optional<Typed> list_binary(LoopTranslator& t, int nb, const Typed& a, cons
                  list.holds);
 }
 
-namespace {
-
-Typed copied_part(LoopTranslator& t, const Typed& from, cfg::Id first, cfg::Id count) {
-  if (Typed list = list_here(t, from.holds); makes_numbers(t, list, {from})) {
-    make_numbers(t, list, count);
-    put_part(t, list, from, first);
-    return list;
-  }
-  return list_at(t, update(t, kPartOfList, boxed_operand(t, from), first, count), from.holds);
-}
-
-}  // namespace
-
 Typed part_of_list(LoopTranslator& t, const Typed& list, const Typed& key) {
   require_loop(t);
   const std::optional<Cut> cut = cut_of(t, key, count_of(t, list));
   if (!cut || cut->down || !t.cfg.is_const(cut->step) || t.cfg.at(cut->step).imm != 1)
     throw NotCompiled{"a part of a list with a step"};
-  return copied_part(t, list, cut->first, cut->count);
+  if (Typed part = list_here(t, list.holds); makes_numbers(t, part, {list})) {
+    make_numbers(t, part, cut->count);
+    put_part(t, part, list, cut->first);
+    return part;
+  }
+  return list_at(t, update(t, kPartOfList, boxed_operand(t, list), cut->first, cut->count), list.holds);
 }
 
 std::optional<Typed> list_from(LoopTranslator& t, const Typed& v) {
   require_loop(t);
-  if (const std::optional<Typed> list = list_of(t, v)) return copied_part(t, *list, t.integer(0), count_of(t, *list));
-  if (v.kind == Kind::String) return list_at(t, update(t, kListOfString, address_of_string(t, v), t.integer(0)), "u");
+  if (const std::optional<Typed> list = list_of(t, v)) {
+    const cfg::Id count = count_of(t, *list);
+    if (Typed copy = list_here(t, list->holds); makes_numbers(t, copy, {*list})) {
+      make_numbers(t, copy, count, true);
+      put_part(t, copy, *list, t.integer(0));
+      return copy;
+    }
+    return list_at(t, update(t, kListOfSequence, boxed_operand(t, *list), t.integer(0)), list->holds);
+  }
+  if (v.kind == Kind::String) return list_at(t, update(t, kListOfSequence, address_of_string(t, v), t.integer(0)), "u");
   if (v.kind != Kind::Range) return std::nullopt;
   const Typed iterator = iterator_over(t, v);
   if (Typed list = list_here(t, "i"); makes_numbers(t, list, {})) {
-    make_numbers(t, list, iterator.ids[1]);
+    make_numbers(t, list, iterator.ids[1], true);
     put_range(t, list, iterator.ids[0], iterator.ids[2]);
     return list;
   }
@@ -453,7 +454,7 @@ std::optional<Typed> builtin_of_list(LoopTranslator& t, PyObject* builtin, const
   t.note_whole(*list);
   if (is_sorted) {
     if (Typed sorted = list_here(t, holds); makes_numbers(t, sorted, {*list})) {
-      make_numbers(t, sorted, count_of(t, *list));
+      make_numbers(t, sorted, count_of(t, *list), true);
       put_part(t, sorted, *list, t.integer(0));
       sort_numbers(t, sorted);
       return sorted;

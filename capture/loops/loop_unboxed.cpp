@@ -169,9 +169,9 @@ bool makes_numbers(LoopTranslator& t, Typed& list, const std::vector<Typed>& ope
   return false;
 }
 
-void make_numbers(LoopTranslator& t, Typed& list, cfg::Id count) {
+void make_numbers(LoopTranslator& t, Typed& list, cfg::Id count, bool of_iterable) {
   t.note_made(list);
-  const cfg::Id header = update(t, kNewNumbers, count, t.integer(item_kind(list.holds)));
+  const cfg::Id header = update(t, kNewNumbers, count, t.integer(item_kind(list.holds)), t.integer(of_iterable));
   list.ids = values_of(t, list, t.load(header, offsetof(ListHeader, list)), header);
 }
 

@@ -62,7 +62,7 @@ class Entry {
   int64_t capture_ns = 0;
   /// A capture of the same loop would be faster: no frame fits any more.
   bool is_outdated() const { return outdated_by_ != nullptr; }
-  /// What no longer holds, as reports say it.
+  /// The assumption of the capture that no longer holds, as a sentence for reports; null: all hold.
   const char* outdated_by() const { return outdated_by_; }
   bool all_forced = false;  // stress: each of its guards has failed once
 

@@ -247,6 +247,18 @@ def test_memory_of_lists_that_grow_and_shrink():
             assert own == plain and sys.getsizeof(own) == sys.getsizeof(plain)
 
 
+@pytest.mark.parametrize("statement", ["sorted(u)", "list(u)", "u[1:4]", "[i] + u", "list(range(i % 7))", "u * 2", "[i, 2, 3]", "[0] * 5", "u[:]"])
+@pytest.mark.parametrize("change", ["row[j] += 1", "pass", "kept.append(row)"])
+def test_memory_of_new_lists(statement, change):
+    """With and without an inner loop for which the list is unboxed."""
+    world: dict = {}
+    exec(f"def form(u, kept):\n    for i in range(59):\n        row = {statement}\n        for j in range(len(row)):\n            {change}\n    return row", world)
+    marked = fj.jit(world["form"])
+    for _ in range(3):
+        expected, found = world["form"]([7, 300, 5, -9, 2**40], []), marked([7, 300, 5, -9, 2**40], [])
+        assert found == expected and sys.getsizeof(found) == sys.getsizeof(expected)
+
+
 def test_a_tuple_that_a_variable_holds_lives_on():
     def form(stack, n):
         q = None

@@ -18,7 +18,7 @@ from framejit._api._dtypes import DType
 from framejit._core import Explained, Tensor
 from framejit.ops import _signature_table
 
-# What a type is called in the errors about one argument.
+# The names of types in errors about one argument, where they are not the types' own.
 _SAID = {"number": "Number", "str": "string", "any": "Any"}
 _SEQUENCES: dict[type, str] = {tuple: "tuple", list: "list"}
 
