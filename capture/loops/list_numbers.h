@@ -75,7 +75,7 @@ extern const cfg::Function kCopyNumbers;    // to, from, how many
 extern const cfg::Function kFillNumbers;    // to, number, how many
 extern const cfg::Function kCountUp;        // to, start, step: all numbers of the list that was made last
 
-// Numbers, how many. Of floats with NaN among them, and of none, they give 0.
+// Numbers, how many. The last six give 0 if there are none, or if the sum does not fit.
 extern const cfg::Function kSortFloats, kSortInts;
 extern const cfg::Function kSumOfFloats, kSumOfInts, kMostOfFloats, kMostOfInts, kLeastOfFloats, kLeastOfInts;
 /// Where the last six leave their result.

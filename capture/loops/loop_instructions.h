@@ -164,6 +164,9 @@ cfg::Id boxed(LoopTranslator& t, const Typed& list);
 cfg::Id boxed_operand(LoopTranslator& t, const Typed& list);
 Typed unboxed_item(LoopTranslator& t, const Typed& list, cfg::Id at);
 void store_unboxed(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& value);
+/// Leaves the loop if a float that a list gives or gets is NaN: `in` and `==` of lists compare objects first, so one
+/// NaN object is not another.
+void check_is_number(LoopTranslator& t, const Typed& value);
 /// False: the list is not unboxed, and nothing was done.
 bool append_unboxed(LoopTranslator& t, const Typed& list, const Typed& item);
 /// As take_last; nothing if the list is not unboxed.

@@ -360,6 +360,7 @@ Typed made_list(LoopTranslator& t, const Typed& display) {
   require_loop(t);
   Typed items = display;
   for (Typed& item : items.items) item = item.kind == Kind::Display ? made_list(t, item) : known(t, item);
+  for (const Typed& item : items.items) check_is_number(t, item);
   std::string holds = held_in(items);
   if (Typed list = list_here(t, holds); makes_numbers(t, list, {items})) {
     make_numbers(t, list, numbers_in(t, items));
@@ -389,6 +390,7 @@ std::optional<Typed> list_binary(LoopTranslator& t, int nb, const Typed& a, cons
     if (from.kind == Kind::Display && from.items.size() == 1 && makes_numbers(t, list, {from})) {
       make_numbers(t, list,
                    t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, t.integer(0), times), times, t.integer(0)));
+      check_is_number(t, from.items[0]);
       put_copies(t, list, from.items[0]);
       return list;
     }
@@ -484,6 +486,7 @@ Typed call_with_objects(LoopTranslator& t, PyObject* function, const std::vector
 }
 
 void append(LoopTranslator& t, const Typed& list, const Typed& item) {
+  check_is_number(t, item);
   if (append_unboxed(t, list, item)) return;
   if (list.holds.empty()) t.note_appended(list, held_as(item));
   const cfg::Id to = list.ids[0];

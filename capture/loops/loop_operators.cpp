@@ -594,6 +594,7 @@ void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const
       throw NotCompiled{"an assignment of another type to an item of a list"};
     const cfg::Id at = index(t, key, count_of(t, *list));
     t.note_item(*list);
+    check_is_number(t, value);
     if (list->is_unboxed()) return store_unboxed(t, *list, at, value);
     const cfg::Id slot = t.op(Op::Add, Type::I64, t.load(list->ids[0], py::kListItems),
                               t.op(Op::Mul, Type::I64, at, t.integer(sizeof(PyObject*))));

@@ -186,6 +186,7 @@ void put_numbers(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& 
     return;
   }
   t.flush_pending();
+  for (const Typed& item : operand.items) check_is_number(t, item);
   for (std::size_t k = 0; k < operand.items.size(); ++k)
     store_at(t, operand.items[k], to, static_cast<int>(k * sizeof(int64_t)), cfg::kNone);
 }
@@ -243,6 +244,12 @@ Typed unboxed_item(LoopTranslator& t, const Typed& list, cfg::Id at) {
 void store_unboxed(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& value) {
   t.flush_pending();
   store_at(t, value, numbers_of(t, list), 0, at);
+}
+
+void check_is_number(LoopTranslator& t, const Typed& value) {
+  if (value.kind == Kind::Float) t.check(t.op(Op::Eq, Type::I64, value.ids[0], value.ids[0]));
+  if (value.kind == Kind::Tuple && !value.constant && value.ids.empty())
+    for (const Typed& item : value.items) check_is_number(t, item);
 }
 
 bool append_unboxed(LoopTranslator& t, const Typed& list, const Typed& item) {

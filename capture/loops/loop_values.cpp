@@ -346,7 +346,12 @@ Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
     return of_scalar(t.load(item, py::kScalarValue, mem_of(dtype)), dtype);
   };
   switch (holds.empty() ? '?' : holds[0]) {
-    case 'f': check_type(t, item, &PyFloat_Type); return of_float(t.load(item, py::kFloatValue, cfg::Mem::F64));
+    case 'f': {
+      check_type(t, item, &PyFloat_Type);
+      const Typed number = of_float(t.load(item, py::kFloatValue, cfg::Mem::F64));
+      check_is_number(t, number);
+      return number;
+    }
     case 'd': return scalar("float64", graph::DType::F64);
     case 'q': return scalar("int64", graph::DType::I64);
     case 'i': {

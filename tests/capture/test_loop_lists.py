@@ -247,6 +247,24 @@ def test_memory_of_lists_that_grow_and_shrink():
             assert own == plain and sys.getsizeof(own) == sys.getsizeof(plain)
 
 
+@pytest.mark.parametrize("statement", ["u[j - 1], u[j] = u[j], u[j - 1]", "u[j] = u[0]", "u[j] = x", "u[j] = x; v = u[:]", "v = u[:]; v[1] = v[0]", "v = [x, u[0]]", "v = [x] * 3", "v = [x] + u", "u.append(u[0]) if len(u) < 9 else None"])
+def test_a_nan_stays_the_object(statement):
+    """`in` and `==` of lists compare objects first."""
+    world: dict = {}
+    exec(f"def form(u, x):\n    v = []\n    first = u[0]\n    for i in range(41):\n        for j in range(1, 3):\n            {statement}\n    return first, u, v", world)
+    nan = float("nan")
+
+    def objects(result):
+        """Which NaN objects are one: others are compared by value."""
+        first, u, v = result
+        return [[repr(y), y != y and y is first, y != y and y is nan] for y in [first, *u, None, *v]], nan in u, first in v
+
+    marked = fj.jit(world["form"])
+    for _ in range(3):
+        for first, x in ((nan, 1.5), (2.5, nan), (nan, nan), (float("nan"), nan)):
+            assert objects(marked([first, 1.0, 2.0], x)) == objects(world["form"]([first, 1.0, 2.0], x))
+
+
 @pytest.mark.parametrize("statement", ["sorted(u)", "list(u)", "u[1:4]", "[i] + u", "list(range(i % 7))", "u * 2", "[i, 2, 3]", "[0] * 5", "u[:]"])
 @pytest.mark.parametrize("change", ["row[j] += 1", "pass", "kept.append(row)"])
 def test_memory_of_new_lists(statement, change):

@@ -61,9 +61,11 @@ def test_floats_and_bools():
                 flags[j] = u[j] > 7.5
         return u, flags
 
-    values = [0.0, -0.0, 1.5, float("inf"), float("nan"), 1e-310, -3.25]
-    marked = compare(form, lambda: (list(values), [True, False, True, True, False, True, True]))
+    values, flags = [0.0, -0.0, 1.5, float("inf"), 7.25, 1e-310, -3.25], [True, False, True, True, False, True, True]
+    marked = compare(form, lambda: (list(values), list(flags)))
     assert unboxes(marked) and graphs(marked).count("object -4") == 1
+    marked = compare(form, lambda: (list(values), list(flags)), lambda: ([*values[:6], float("nan")], list(flags)))
+    assert not unboxes(marked)  # a NaN is an object of its own
 
 
 @pytest.mark.parametrize("statement", [
