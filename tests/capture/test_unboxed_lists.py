@@ -13,6 +13,7 @@ import pytest
 import framejit as fj
 from forms_support import check_same, run
 from loop_support import compare, loops
+from test_loop_lists import primes
 
 pytestmark = pytest.mark.capture
 
@@ -290,22 +291,7 @@ def test_a_stack_of_tuples():
 
 
 def test_a_list_that_grows_and_is_read():
-    def form(n):
-        found = []
-        number = 2
-        while len(found) < n:
-            for p in found:
-                if p * p > number:
-                    found.append(number)
-                    break
-                if number % p == 0:
-                    break
-            else:
-                found.append(number)
-            number += 1
-        return found
-
-    marked = compare(form, lambda: (60,))
+    marked = compare(primes, lambda: (60,))
     assert "grow_numbers" in graphs(marked) and "append_int" not in graphs(marked)
 
 
