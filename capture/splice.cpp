@@ -16,6 +16,7 @@
 //   out:                 JUMP_FORWARD e
 //                        RETURN_VALUE
 //   landing of exit e:   JUMP_BACKWARD raw e
+//   and of a loop's head: JUMP_BACKWARD site         if the region began elsewhere: a loop may be compiled there
 //
 // The region sets the arguments of both jumps before it answers True. Nothing runs between that and the landing.
 //
@@ -71,7 +72,8 @@ class Layout {
   /// Item of the user's instruction.
   uint32_t own_item(uint32_t instr) const { return own_[raw_index(instr)]; }
 
-  std::vector<std::pair<uint32_t, uint32_t>> landings;  // Instr index, item
+  std::vector<std::pair<uint32_t, uint32_t>> landings;       // Instr index, item
+  std::vector<std::pair<uint32_t, uint32_t>> head_landings;  // those that ask at a loop's head
   struct PadItems {
     uint32_t entry, pops_end, pushes_end, question, out;
   } pad;
@@ -128,8 +130,13 @@ class Layout {
       if (view_.instrs()[i].boundary)
         landings.push_back(
             {i, add(raw_.instrs[raw_index(i)], kRaw.jump_backward, 0, static_cast<int32_t>(own_[raw_index(i)]))});
+    for (const SiteItems& site : sites)
+      if (view_.is_loop_head(site.instr))
+        head_landings.push_back({site.instr, add(raw_.instrs[raw_index(site.instr)], kRaw.jump_backward, 0,
+                                                 static_cast<int32_t>(site.switch_item))});
     // The farthest: their arguments have room for all others.
-    for (uint32_t jump : {pad.entry, pad.out}) writer.items[jump].target = static_cast<int32_t>(landings.back().second);
+    const auto last = static_cast<int32_t>(writer.items.size() - 1);
+    for (uint32_t jump : {pad.entry, pad.out}) writer.items[jump].target = last;
   }
 
   // Targets of the user's jumps and handlers become items.
@@ -280,14 +287,17 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
   table->handler = std::move(handler);
   table->site_at.assign(written.code.size() / 2, SiteTable::kNoQuestion);
   table->landing.assign(count, -1);
+  table->head_landing.assign(count, -1);
   for (uint32_t i = 0; i < count; ++i) {
     table->depth.push_back(view->instrs()[i].depth);
     table->own_unit.push_back(unit_of(layout.own_item(i)));
   }
   for (const auto& [instr, item] : layout.landings) table->landing[instr] = static_cast<int32_t>(unit_of(item));
+  for (const auto& [instr, item] : layout.head_landings)
+    table->head_landing[instr] = static_cast<int32_t>(unit_of(item));
   for (const Layout::SiteItems& site : layout.sites) {
     table->site_at[unit_of(site.question_item)] = static_cast<int32_t>(table->sites.size());
-    table->sites.push_back({site.instr, view->instrs()[site.instr].depth});
+    table->sites.push_back({site.instr, view->last_of_nest(site.instr), view->instrs()[site.instr].depth});
     const uint32_t from = unit_of(site.switch_item);
     const uint32_t distance = unit_of(site.raw_item) - from - 1;
     FRAMEJIT_CHECK(distance < 256, "a site is longer than a short jump");

@@ -190,7 +190,10 @@ PyObject* ask(PyObject* self) {
   write_frame(frame, site.depth, table.own_unit[seen], *slot);
   // Only now, as a finalizer may have come here through another frame of this code.
   const int depth = static_cast<int>(update.stack.size());
-  set_pad(table, site.depth, depth, static_cast<uint32_t>(table.landing[update.exit_instr]));
+  // A loop that is left in one of its rounds goes on there, else it would be entered where it was left.
+  const bool leaves_round = site.instr <= update.exit_instr && update.exit_instr <= site.last;
+  const int32_t asking = leaves_round ? -1 : table.head_landing[update.exit_instr];
+  set_pad(table, site.depth, depth, static_cast<uint32_t>(asking < 0 ? table.landing[update.exit_instr] : asking));
   if (depth > site.depth) {
     pushed = slot;
     pushed_from = static_cast<std::size_t>(site.depth);

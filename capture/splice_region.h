@@ -18,7 +18,7 @@ struct PatchedJump {
 struct SiteTable {
   enum : int32_t { kNoQuestion = -1, kWritesPushed = -2 };
   struct Site {
-    uint32_t instr;
+    uint32_t instr, last;  // the last instruction of its loop, if there is one
     int16_t depth;
   };
   /// The JUMP_FORWARD that a site begins with: 0, or over the site.
@@ -39,8 +39,10 @@ struct SiteTable {
     PatchedJump entry, out;
     uint32_t pops_end, pushes_end;
   } pad;
-  std::vector<int32_t> site_at;    // code unit of a question -> index into sites, or one of the above
-  std::vector<int32_t> landing;    // Instr index -> code unit to resume at, or -1
+  std::vector<int32_t> site_at;  // code unit of a question -> index into sites, or one of the above
+  std::vector<int32_t> landing;  // Instr index -> code unit to resume at, or -1
+  /// The same, for regions that end at a loop's head: they ask there whether the loop is compiled.
+  std::vector<int32_t> head_landing;
   std::vector<uint32_t> own_unit;  // Instr index -> code unit of the user's instruction
   std::vector<int16_t> depth;      // Instr index -> stack depth
 };

@@ -338,7 +338,7 @@ bool waits_for_loop(CodeState& state, const CompileSite& place, uint32_t site, c
     if (state.loops.bytecode_loops().count(head) || !at_head) continue;
     if (head == site) return !is_hot_loop(state, place, site, frame);
     if (state.view()->begins_nest(site)) continue;  // an inner loop
-    // Behind a region the bytecode does a round before it comes to a loop that is compiled.
+    // The bytecode does rounds of a loop before that is compiled, or behind an exit of it.
     int64_t hits = 0;
     for (const auto& entry : at_head->entries) hits += entry->policy().hits();
     const bool may_come = at_head->entries.empty()

@@ -846,3 +846,38 @@ def test_short_nests_that_loops_have_no_form_for_stay_in_the_graph():
     marked = compiled(short_nest_with_a_dict, np.arange(6.0).reshape(3, 2))
     (entry,) = marked._report()["entries"]
     assert entry["kind"] == "function"
+
+
+def diffused(u, steps):
+    u[0, 0] = 1.0
+    for t in range(steps):
+        old, new = t % 2, (t + 1) % 2
+        for i in range(1, u.shape[1] - 1):
+            u[new, i] = u[old, i] + 0.25 * (u[old, i - 1] - 2.0 * u[old, i] + u[old, i + 1])
+    return u
+
+
+def summed_twice(x, n):
+    y = x * 2.0
+    s, k = 0.0, 0
+    while k < n:
+        s, k = s + y[k], k + 1
+    while s > 1.0:
+        s *= 0.9
+    return s, k
+
+
+@pytest.mark.parametrize(
+    "function, args, kernels",
+    [(diffused, lambda: (np.zeros((2, 40)), 9), 2), (summed_twice, lambda: (np.arange(90.0), 80), 3)],
+    ids=["for", "while"],
+)
+def test_a_loop_begins_where_a_region_ends(function, args, kernels):
+    """The bytecode does no round of it before."""
+    marked = fj.jit(function)
+    for _ in range(60):
+        marked(*args())
+    for _ in range(3):
+        before = fj.stats()["kernel_calls"]
+        check_same(run(function, args()), run(marked, args()), function.__name__)
+        assert fj.stats()["kernel_calls"] - before == kernels

@@ -373,8 +373,9 @@ def time_warping(a, b):
     cost = np.full((n + 1, m + 1), np.inf)
     cost[0, 0] = 0.0
     for i in range(1, n + 1):
+        gc.isenabled()
         for j in range(1, m + 1):
-            distance = np.hypot(a[i - 1], b[j - 1])  # a loop with this is not compiled as a loop
+            distance = np.real(a[i - 1] * 1j) + b[j - 1]  # a loop with this is not compiled as a loop
             cost[i, j] = distance + min(cost[i - 1, j], cost[i, j - 1], cost[i - 1, j - 1])
     return cost[n, m]
 
