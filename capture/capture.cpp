@@ -66,6 +66,8 @@ class RegionCapture {
         frame_(executor_, request.view, request.frame.globals, request.frame.builtins) {
     executor_.builtins = request.frame.builtins;
     executor_.loops.refused = request.refused_loops;
+    executor_.loops.compiled = request.element_loops;
+    executor_.loops.bytecode = request.bytecode_loops;
     executor_.calls.begin(request.view->code(), 0);
     frame_.outermost = true;
     frame_.pc = request.entry;
@@ -318,11 +320,8 @@ CaptureOutcome RegionCapture::run() {
     const uint32_t before = frame_.pc;
     const int64_t most = request_.options.break_every;
     const bool known_loop = request_.element_loops && request_.element_loops->count(before) != 0;
-    const bool compiled_loop = !known_loop && request_.options.loops && before != request_.entry &&
-                               !session_.tapes().any() &&
-                               !(request_.bytecode_loops && request_.bytecode_loops->count(before)) &&
-                               executor_.loops.leaves(executor_, frame_);
-    if (compiled_loop && request_.element_loops) request_.element_loops->insert(before);
+    const bool compiled_loop =
+        !known_loop && before != request_.entry && executor_.loops.leaves_outermost(executor_, frame_);
     Step done = most > 0 && executed >= most  ? break_at(BreakId::Stress)
                 : known_loop || compiled_loop ? break_at(BreakId::ElementLoop)
                                               : frame_.advance();

@@ -451,6 +451,13 @@ std::optional<Break> run_side(SymbolicFrame& frame, Side& side, uint32_t join) {
   const std::function<Step()> first = std::exchange(side.first, {});
   for (bool starts = static_cast<bool>(first);
        starts || (frame.pc != join && !(frame.flow.scope && frame.flow.scope->is_over(frame.pc)));) {
+    // Before a loop that is compiled as one the region ends in front of the branch.
+    if (!starts && frame.outermost && !frame.flow.scope &&
+        frame.executor().loops.leaves_outermost(frame.executor(), frame)) {
+      Break before{BreakId::ElementLoop};
+      before.before_loop = true;
+      return ends(frame.locate(std::move(before)));
+    }
     Step done = starts ? first() : frame.advance();
     starts = false;
     if (!done) return ends(frame.locate(std::move(done.error())));
@@ -677,6 +684,7 @@ Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[
   frame.stack = held_stack;
   frame.loops = held_loops;
   session.position().set_location(location);
+  if (broken && broken->before_loop) return Unexpected<Break>{std::move(*broken)};
   if (broken && broken->id == BreakId::DataDependentBranch && !broken->detail.empty()) return refuse(broken->detail);
   if (broken) return refuse("one side: " + std::string(info(broken->id).what));
   if (raising >= 0) {

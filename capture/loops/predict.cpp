@@ -219,6 +219,14 @@ std::string LoopPrediction::why_not(const CodeView& view, uint32_t head) const {
   return at == reasons_.end() ? std::string() : at->second;
 }
 
+bool LoopPrediction::leaves_outermost(Executor& x, const SymbolicFrame& frame) {
+  if (!x.options().loops || x.session().tapes().any() || (bytecode && bytecode->count(frame.pc) != 0) ||
+      !leaves(x, frame))
+    return false;
+  if (compiled) compiled->insert(frame.pc);
+  return true;
+}
+
 bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
   const CodeView& view = *frame.view;
   std::vector<int8_t>& heads = heads_[&view];
