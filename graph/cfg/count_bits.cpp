@@ -230,6 +230,21 @@ class BitCount {
 
 }  // namespace
 
+bool counts_bits_or_none(const Cfg& cfg, const Node& choice) {
+  if (choice.op != Op::Select || choice.lanes > 1 || number(cfg, choice.args[2]) != 0) return false;
+  const Node &asked = cfg.at(choice.args[0]), &bits = cfg.at(choice.args[1]);
+  if (cfg.is_param[choice.args[0]] || cfg.is_param[choice.args[1]] || asked.op != Op::Ne || bits.op != Op::Ones)
+    return false;
+  const std::optional<int64_t> other = number(cfg, asked.args[1]);
+  if (!other) return false;
+  if (asked.args[0] == bits.args[0]) return *other == 0;
+  // x may be a sum.
+  const Node& sum = cfg.at(bits.args[0]);
+  if (cfg.is_param[bits.args[0]] || sum.op != Op::Add || sum.args[0] != asked.args[0]) return false;
+  const std::optional<int64_t> added = number(cfg, sum.args[1]);
+  return added && static_cast<uint64_t>(*added) + static_cast<uint64_t>(*other) == 0;
+}
+
 bool count_bits(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   bool changed = false;

@@ -56,6 +56,23 @@ class Facts {
     return true;
   }
 
+  /// Is a sum with a number above 0, at a place of a block, an index that a check asks about behind it, with the same
+  /// exit? A sum that overflows is below 0, and no such index is below a length.
+  bool is_index_then(uint32_t b, std::size_t place) const {
+    const std::vector<Id>& nodes = cfg_.blocks[b].nodes;
+    const Node& sum = cfg_.at(nodes[place]);
+    for (std::size_t i = place + 1; i < nodes.size(); ++i) {
+      const Node& n = cfg_.at(nodes[i]);
+      if (info(n.op).effect == Effect::Pure) continue;
+      if (n.op != Op::Check || cfg_.is_param[n.args[0]]) return false;
+      const Node& asked = cfg_.at(n.args[0]);
+      return asked.op == Op::Below && asked.args[0] == nodes[place] && is_at_least(asked.args[1], 0) &&
+             cfg_.number_of(n.exit) == cfg_.number_of(sum.exit) &&
+             cfg_.exits[n.exit].values == cfg_.exits[sum.exit].values;
+    }
+    return false;
+  }
+
  private:
   static constexpr int kDeepest = 12;
   static constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
@@ -255,7 +272,8 @@ bool drop_checks(Cfg& cfg) {
     for (std::size_t i = 0; i < cfg.blocks[b].nodes.size(); ++i) {
       const Node& n = cfg.at(cfg.blocks[b].nodes[i]);
       const std::optional<int64_t> by = added(cfg, n);
-      const bool is_known = by ? (*by == 1 && facts.has(NotGreatest, n.args[0], b, i)) ||
+      const bool is_known = by ? (*by > 0 && n.op == Op::AddExact && facts.is_index_then(b, i)) ||
+                                     (*by == 1 && facts.has(NotGreatest, n.args[0], b, i)) ||
                                      (*by <= 0 && facts.has(Natural, n.args[0], b, i))
                                : asks_sign(cfg, n) && facts.has(Natural, n.args[0], b, i);
       if (is_known) known.push_back(cfg.blocks[b].nodes[i]);

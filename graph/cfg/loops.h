@@ -31,6 +31,8 @@ bool rotate_loops(Cfg& cfg);
 
 /// A loop that takes one bit after the other from a number (x &= x - 1) and counts them becomes their number.
 bool count_bits(Cfg& cfg);
+/// Is a choice the number of bits of x if x is not 0, else 0? It is the number of bits.
+bool counts_bits_or_none(const Cfg& cfg, const Node& choice);
 
 /// Addresses that grow by one number in each round of an inner loop are sums instead of products.
 void step_addresses(Cfg& cfg);
@@ -65,5 +67,8 @@ bool widen_loops(Cfg& cfg, int vector_bytes);
 bool vectorize_loop(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, int vector_bytes);
 /// The same for rounds that depend on each other.
 bool unroll_loop(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front);
+
+/// Inner loops that may end in any round, and store nothing: the rounds of several in front.
+bool unroll_searches(Cfg& cfg);
 
 }  // namespace framejit::cfg

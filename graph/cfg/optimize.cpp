@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/cfg/edit.h"
+#include "graph/cfg/intervals.h"
 #include "graph/cfg/loops.h"
 #include "graph/cfg/parallel.h"
 
@@ -213,6 +214,7 @@ std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
 /// What a node is by the laws of integers: one of its operands, or nothing.
 Id simplified(const Cfg& cfg, const Node& n) {
   const auto is = [&](int i, int64_t v) { return cfg.is_const(n.args[i]) && cfg.at(n.args[i]).imm == v; };
+  if (counts_bits_or_none(cfg, n)) return n.args[1];
   if (n.op == Op::Select && n.args[1] == n.args[2]) return n.args[1];
   if (n.op == Op::Select && cfg.is_const(n.args[0])) return cfg.at(n.args[0]).imm ? n.args[1] : n.args[2];
   if (n.type != Type::I64) return kNone;
@@ -652,6 +654,7 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
     join_blocks(cfg);
     add_preheaders(cfg);
     simplify(widen_loops(cfg, vector_bytes));
+    simplify(unroll_searches(cfg));
   }
   simplify(share_quotients(cfg));
   simplify(choose_by_comparisons(cfg));

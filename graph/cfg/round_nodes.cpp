@@ -22,6 +22,7 @@ Id RoundNodes::copy(Op op, Type type, Id a, Id b, Id c) {
   n.args[0] = a;
   n.args[1] = b;
   n.args[2] = c;
+  if (counts_bits_or_none(cfg_, n)) return b;
   const Id id = copy(n);
   order_.push_back({id, kNone});
   return id;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMostTests = 24;
 constexpr std::size_t kMostCopies = 160;  // nodes of all rounds
+constexpr std::size_t kMostCarried = 2;
 
 class Unrolled : Rounds {
  public:
@@ -25,6 +26,8 @@ class Unrolled : Rounds {
 
   bool run() {
     if (!line_up() || !find_forms() || !find_end() || !find_tests()) return false;
+    find_late();
+    order_extrema();
     build();
     return true;
   }
@@ -100,7 +103,9 @@ class Unrolled : Rounds {
       }
       form_[s.id] = out;
     }
-    rounds_ = count * 8 <= kMostCopies / 2 ? 8 : count * 4 <= kMostCopies ? 4 : 2;
+    const bool calls =
+        std::any_of(order_.begin(), order_.end(), [&](const Step& s) { return cfg_.at(s.id).op == Op::Call; });
+    rounds_ = !calls && count * 8 <= kMostCopies / 2 ? 8 : count * 4 <= kMostCopies ? 4 : 2;
     return count > 0 && count * 2 <= kMostCopies;
   }
 
@@ -234,6 +239,60 @@ class Unrolled : Rounds {
     return pairs_.size() <= kMostTests;
   }
 
+  /// What a round waits for: what the one before hands on, or stores.
+  void find_late() {
+    for (const Access& load : accesses_) {
+      if (load.stores) continue;
+      for (const Access& store : accesses_) {
+        if (!store.stores || !is_one_family(store, load) || store.node.mem != load.node.mem) continue;
+        if (load.stride == 0 || load.node.imm != store.node.imm - store.stride) continue;
+        late_values_.insert(load.id);
+        if (carried_.size() < kMostCarried) carried_.push_back({load.place, kNone});
+        break;
+      }
+    }
+    for (const Id p : cfg_.blocks[head_].params)
+      if (form(p).kind == Form::Lanes) late_values_.insert(p);
+    for (const Step& s : order_) {
+      const Node& n = cfg_.at(s.id);
+      if (std::any_of(n.args, n.args + 3, [&](Id a) { return late_values_.count(a) != 0; })) late_values_.insert(s.id);
+    }
+  }
+
+  /// The lesser or the greater one of two integers.
+  struct Extremum {
+    Id a, b;
+    bool greatest;
+  };
+  std::optional<Extremum> extremum(Id v) const {
+    const Node& n = cfg_.at(v);
+    if (cfg_.is_param[v] || n.op != Op::Select || n.type != Type::I64 || cfg_.is_param[n.args[0]]) return std::nullopt;
+    const Node& c = cfg_.at(n.args[0]);
+    if (c.op != Op::Lt && c.op != Op::Le) return std::nullopt;
+    if (n.args[1] == c.args[0] && n.args[2] == c.args[1]) return Extremum{c.args[0], c.args[1], false};
+    if (n.args[1] == c.args[1] && n.args[2] == c.args[0]) return Extremum{c.args[0], c.args[1], true};
+    return std::nullopt;
+  }
+
+  /// Of min(late, x, y) the round waits for one choice, if it is min(late, min(x, y)).
+  void order_extrema() {
+    const auto is_late = [&](Id v) { return late_values_.count(v) != 0; };
+    for (const Step& step : std::vector<Step>(order_)) {
+      const std::optional<Extremum> outer = extremum(step.id);
+      if (!outer || is_late(outer->a) == is_late(outer->b)) continue;
+      const Id early = is_late(outer->a) ? outer->b : outer->a;
+      const std::optional<Extremum> inner = extremum(is_late(outer->a) ? outer->a : outer->b);
+      if (!inner || inner->greatest != outer->greatest || is_late(inner->a) == is_late(inner->b)) continue;
+      const Id late = is_late(inner->a) ? inner->a : inner->b;
+      const Id other = is_late(inner->a) ? inner->b : inner->a;
+      const auto make_extremum = [&](Id a, Id b) {
+        const Id less = copy(Op::Lt, Type::I64, a, b);
+        return copy(Op::Select, Type::I64, less, outer->greatest ? b : a, outer->greatest ? a : b);
+      };
+      cfg_.nodes[step.id] = cfg_.at(make_extremum(late, make_extremum(other, early)));
+    }
+  }
+
   /// The first byte of all rounds and the one behind the last.
   std::pair<Id, Id> bytes(const Access& a, Id more) {
     const auto stride = strides_.find(a.node.args[0]);
@@ -325,8 +384,14 @@ class Unrolled : Rounds {
     require(at_least(rounds_, more), true, one_by_one);
     for (const Pair& p : pairs_) require_apart(p, more, one_by_one);
     const uint32_t several = block(level);
-    jump({several, state});
+    const auto with_carried = [&](std::vector<Id> all, auto&& value) {
+      for (const Carried& c : carried_) all.push_back(value(c));
+      return all;
+    };
+    enter(state);
+    jump({several, with_carried(state, [&](const Carried& c) { return scalar(accesses_[c.load].id); })});
     state = begin(several);
+    for (Carried& c : carried_) c.param = cfg_.add_param_for(several, accesses_[c.load].id);
     const Edge fails{head_, state};
     Node waits;
     waits.op = Op::Waits;
@@ -341,7 +406,9 @@ class Unrolled : Rounds {
         const Node n = cfg_.at(step.id);
         switch (n.op) {
           case Op::Load: {
-            const Id same = handed_on(stores, accesses_[access++], round);
+            const std::size_t place = access++;
+            Id same = handed_on(stores, accesses_[place], round);
+            if (same == kNone && round == 0) same = carried(place);
             if (same != kNone) scalars_[step.id] = same;
             else scalar(step.id);
             break;
@@ -389,13 +456,22 @@ class Unrolled : Rounds {
       }
       if (last) add(stores[i].node);
     }
-    if (!ends) return branch(at_least(rounds_, left(state)), {several, state}, {head_, state});
+    Edge again_several{
+        several, with_carried(state, [&](const Carried& c) { return handed_on(stores, accesses_[c.load], rounds_); })};
+    if (!ends) return branch(at_least(rounds_, left(state)), std::move(again_several), {head_, state});
     const Edge& end = cfg_.blocks[last_].to[1 - back_];
     Edge over{end.block, {}};
     for (const Id arg : std::vector<Id>(end.args)) over.args.push_back(scalar(name(arg)));
     const Id again = left(state);
-    require(at_least(rounds_, again), false, {several, state});
+    require(at_least(rounds_, again), false, std::move(again_several));
     branch(at_least(1, again), {head_, state}, std::move(over));
+  }
+
+  /// What the round before the first one has stored, of a load; or none.
+  Id carried(std::size_t load) const {
+    for (const Carried& c : carried_)
+      if (c.load == load) return c.param;
+    return kNone;
   }
 
   /// An exit with the values of the round that is being built.
@@ -407,7 +483,15 @@ class Unrolled : Rounds {
     return static_cast<uint32_t>(cfg_.exits.size() - 1);
   }
 
+  /// A load of what the round before stores: a parameter of the block of several rounds.
+  struct Carried {
+    std::size_t load;
+    Id param;
+  };
+
   int rounds_ = 0;
+  std::vector<Carried> carried_;
+  std::set<Id> late_values_;
   std::vector<std::pair<Id, Id>> late_;  // checks of an arm, and what they check
   std::map<Id, Id> strides_;             // of parameters that grow by a value of the surroundings
   std::set<Id> by_value_;                // accesses whose step is not a constant

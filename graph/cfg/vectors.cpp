@@ -45,6 +45,8 @@ class Vectors : Rounds {
       if (skipped_.count(s.id) == 0 && !classify(s)) return false;
     if (!find_next() || !find_lanes() || !find_meetings()) return false;
     ends_ = is_known_after() && !is_used_outside();
+    // Vectors of such loops need as many rounds as they have lanes; fewer are done one after the other.
+    if (!in_order_.empty()) unroll_loop(cfg_, shape_, head_, front_);
     build();
     return true;
   }
@@ -626,10 +628,10 @@ class Vectors : Rounds {
     const bool takes_count = counts_lanes();
     const bool halves = takes_count && reads_what_it_writes();
     const uint32_t first = block(outside);
-    cfg_.blocks[front_].to[0].block = first;
+    const uint32_t otherwise = std::exchange(cfg_.blocks[front_].to[0].block, first);
     // Are there enough rounds, do sums stay small, and are addresses apart?
     std::vector<Id> state = begin(first);
-    const Edge one_by_one{head_, state};
+    const Edge one_by_one{otherwise, state};
     const Id more = left(state);
     require(at_least(takes_count ? kFewRounds : lanes_, more), true, one_by_one);
     std::vector<Id> zeros;

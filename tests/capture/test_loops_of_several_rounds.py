@@ -40,6 +40,18 @@ def walk(out, a, b):
         out[i] = out[i - 1] + a[i] * b[i]
 
 
+def walk_of_two_stores(out, a, b):
+    """A round reads what the one before has stored, and what it has stored itself."""
+    for i in range(1, len(out)):
+        out[i] = a[i] - out[i - 1]
+        out[i] = out[i] * 0.5 + b[i]
+
+
+def walk_back(out, a, b):
+    for i in range(len(out) - 2, -1, -1):
+        out[i] = min(out[i + 1] + a[i], b[i])
+
+
 def at_one_place(out, a, b):
     for i in range(1, len(out)):
         out[0] -= a[i] * b[i]
@@ -113,7 +125,7 @@ def shortest_paths(out, a, b):
                     out[i * n + j] = out[i * n + k] + out[k * n + j]
 
 
-FORMS = (scaled_sum, paired, largest, added_rows, shortest_paths, backwards, mirrored, walk, at_one_place, clamped, total, peaks)
+FORMS = (walk_of_two_stores, walk_back, scaled_sum, paired, largest, added_rows, shortest_paths, backwards, mirrored, walk, at_one_place, clamped, total, peaks)
 
 
 def seen(function, memory, length, starts):
@@ -156,6 +168,32 @@ def test_loops_over_arrays_themselves_are_vectors_or_unrolled():
         assert marked(a, b) == product(a, b)
     [text] = texts(marked)
     assert "= waits" in text and text.count("*8 +24") == 2  # four rounds at once
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("choose", [min, max])
+def test_the_least_of_what_is_known_and_what_is_stored_last(choose, dtype):
+    """Of minima of integers the operand that comes last is compared last; the one before is handed on in a register."""
+
+    def edits(a, b, d):
+        for i in range(1, len(a) + 1):
+            for j in range(1, len(b) + 1):
+                cost = 0 if a[i - 1] == b[j - 1] else 1
+                d[i, j] = choose(d[i - 1, j] + 1, d[i, j - 1] + 1, d[i - 1, j - 1] + cost)
+
+    def four(a, b, d):
+        for i in range(1, len(a) + 1):
+            for j in range(1, len(b) + 1):
+                d[i, j] = choose(d[i, j - 1], d[i - 1, j] - 1, choose(a[i - 1], b[j - 1]), d[i - 1, j - 1])
+
+    rng = np.random.default_rng(0)
+    for function in (edits, four):
+        marked = fj.jit(function, capture_mode="bytecode")
+        for n in (30, 30, 30, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 17):
+            a, b = rng.integers(0, 4, n), rng.integers(0, 4, n + 3)
+            d = rng.integers(4, 60, (n + 1, n + 4)).astype(dtype)
+            check_same(run(lambda *given: function(*given), (a.copy(), b, d.copy())), run(lambda *given: marked(*given), (a, b, d)), f"{function.__name__} {n}")
+        assert dtype is not np.int64 or any("= waits" in text for text in texts(marked))
 
 
 def test_the_loop_as_it_was_need_not_do_the_last_round():
