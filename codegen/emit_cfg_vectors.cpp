@@ -201,20 +201,26 @@ void CfgVectors::emit_reverse(Id id) {
   else cc_.vpermpd(to, which, from);
 }
 
-CfgVectors::KReg CfgVectors::mask_register(Id condition) {
+CfgVectors::KReg CfgVectors::mask_register(Id condition, bool truth, const KReg& lanes) {
   const KReg out = cc_.newKw();
   const Node& n = cfg_.at(condition);
   if (cfg_.is_param[condition] || !cfg::is_comparison(n.op)) {
-    cc_.vptestmq(out, vec(condition), vec(condition));
+    const Vec v = vec(condition);
+    if (lanes.isValid()) cc_.k(lanes);
+    truth ? cc_.vptestmq(out, v, v) : cc_.vptestnmq(out, v, v);
     return out;
   }
   const Vec a = vec(n.args[0]), b = vec(n.args[1]);
   const Type type = cfg_.at(n.args[0]).type;
+  constexpr int kOpposite = 4;
+  if (lanes.isValid()) cc_.k(lanes);
   if (type == Type::I64) {
-    const int predicate = n.op == Op::Eq ? 0 : n.op == Op::Ne ? 4 : n.op == Op::Le ? 2 : 1;
+    const int holds = n.op == Op::Eq ? 0 : n.op == Op::Ne ? 4 : n.op == Op::Le ? 2 : 1;
+    const int predicate = truth ? holds : holds ^ kOpposite;
     n.op == Op::Below ? cc_.vpcmpuq(out, a, b, predicate) : cc_.vpcmpq(out, a, b, predicate);
   } else {
-    const int predicate = n.op == Op::Lt ? 17 : n.op == Op::Le ? 18 : n.op == Op::Eq ? 0 : 4;
+    const int holds = n.op == Op::Lt ? 17 : n.op == Op::Le ? 18 : n.op == Op::Eq ? 0 : 4;
+    const int predicate = truth ? holds : holds ^ kOpposite;
     type == Type::F64 ? cc_.vcmppd(out, a, b, predicate) : cc_.vcmpps(out, a, b, predicate);
   }
   return out;
@@ -411,12 +417,12 @@ void CfgVectors::emit_integer(Id id) {
   switch (n.op) {
     case Op::Add: return void(cc_.vpaddq(to, a, b));
     case Op::Sub: return void(cc_.vpsubq(to, a, b));
-    case Op::Mul: return void(cc_.vpmullq(to, a, b));
+    case Op::Mul: return void(n.of_natural ? cc_.vpmuludq(to, a, b) : cc_.vpmullq(to, a, b));
     case Op::And: return void(wide_ ? cc_.vpandq(to, a, b) : cc_.vpand(to, a, b));
     case Op::Or: return void(wide_ ? cc_.vporq(to, a, b) : cc_.vpor(to, a, b));
     case Op::Xor: return void(wide_ ? cc_.vpxorq(to, a, b) : cc_.vpxor(to, a, b));
     case Op::Shl: return void(cc_.vpsllq(to, a, shift()));
-    case Op::Shr: return void(cc_.vpsraq(to, a, shift()));
+    case Op::Shr: return void(n.of_natural ? cc_.vpsrlq(to, a, shift()) : cc_.vpsraq(to, a, shift()));
     case Op::Abs: return void(cc_.vpabsq(to, a));
     case Op::Extend: {
       const int cut = 64 - 8 * cfg::size_of(n.mem);
@@ -469,12 +475,8 @@ void CfgVectors::jump_if(Id id, bool truth, const asmjit::Label& to) {
     const Gp bits = cc_.newInt32();
     if (wide_) {
       // Lanes where it does not hold.
-      const KReg mask = mask_register(n.args[0]);
-      const KReg fails = cc_.newKw();
-      cc_.knotw(fails, mask);
-      if (n.count != kNone) cc_.kandw(fails, fails, first_lanes(n, of.lanes));
-      cc_.kmovw(bits, fails);
-      cc_.test(bits, static_cast<int32_t>(all));
+      const KReg fails = mask_register(n.args[0], false, n.count == kNone ? KReg() : first_lanes(n, of.lanes));
+      cc_.kortestw(fails, fails);
       return void(cc_.j(truth ? Cond::kZ : Cond::kNZ, to));
     }
     const bool compares = !cfg_.is_param[n.args[0]] && cfg::is_comparison(of.op);

@@ -80,7 +80,8 @@ class CfgVectors {
   void narrow(const Mem& at, const Vec& v, int size);
 
   /// Of a comparison, or of numbers that are not 0.
-  KReg mask_register(cfg::Id condition);
+  /// The lanes in which a condition holds, or does not; of some lanes only, if these are given.
+  KReg mask_register(cfg::Id condition, bool truth = true, const KReg& lanes = {});
   Vec mask_vector(cfg::Id condition);
 
   const cfg::Cfg& cfg_;

@@ -102,7 +102,9 @@ struct Node {
   bool is_address = false;  // Const: of what is somewhere else in another process
   uint32_t exit = kNone;    // Checks
   bool natural = false;     // a parameter, or the length of an array: known never to be negative
-  bool of_natural = false;  // FloorDiv, FloorMod by a constant: the dividend is known not to be negative
+  // FloorDiv, FloorMod by a constant: the dividend is known not to be negative. Mul, Shr: the operands are known to be
+  // natural numbers, those of Mul of 32 bits.
+  bool of_natural = false;
   const Function* function = nullptr;
 };
 

@@ -2,6 +2,7 @@
 #include "graph/cfg/round_nodes.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "graph/cfg/edit.h"
@@ -220,21 +221,38 @@ void RoundNodes::take(Node n, Id id, Id where) {
     if (const std::optional<int64_t> by = number(n.args[1]); by && *by > 1 && *by < (int64_t{1} << 31))
       if (const std::optional<Interval> of = interval(cfg_, n.args[0]);
           of && of->low >= 0 && of->high < (int64_t{1} << 31)) {
-        names_[id] = divided(n, *by);
+        names_[id] = divided(n, *by, of->high);
         return;
       }
+  mark_naturals(n);
   keep();
 }
 
-Id RoundNodes::divided(const Node& n, int64_t by) {
-  int bits = 0;
-  while ((int64_t{1} << bits) < by) ++bits;
-  const int64_t factor =
-      static_cast<int64_t>((static_cast<unsigned __int128>(1) << (31 + bits)) / static_cast<uint64_t>(by)) + 1;
-  const Id product = copy(Op::Mul, Type::I64, n.args[0], copied_constant(factor));
-  const Id quotient = copy(Op::Shr, Type::I64, product, copied_constant(31 + bits));
-  if (n.op == Op::FloorDiv) return quotient;
-  return copy(Op::Sub, Type::I64, n.args[0], copy(Op::Mul, Type::I64, quotient, n.args[1]));
+void RoundNodes::mark_naturals(Node& n) const {
+  if (n.op != Op::Mul && n.op != Op::Shr) return;
+  const auto is_natural = [&](Id v) {
+    const std::optional<Interval> of = interval(cfg_, v);
+    return of && of->low >= 0 && of->high < (int64_t{1} << 32);
+  };
+  n.of_natural = is_natural(n.args[0]) && is_natural(n.args[1]);
+}
+
+Id RoundNodes::divided(const Node& n, int64_t by, int64_t most) {
+  const auto bits = std::bit_width(static_cast<uint64_t>(most)) + std::bit_width(static_cast<uint64_t>(by - 1));
+  const int64_t factor = (int64_t{1} << bits) / by + 1;
+  const auto operation = [&](Op op, Id a, int64_t b) {
+    Node made;
+    made.op = op;
+    made.type = Type::I64;
+    made.args[0] = a;
+    made.args[1] = copied_constant(b);
+    made.of_natural = true;
+    const Id out = copy(made);
+    order_.push_back({out, kNone});
+    return out;
+  };
+  const Id quotient = operation(Op::Shr, operation(Op::Mul, n.args[0], factor), bits);
+  return n.op == Op::FloorDiv ? quotient : copy(Op::Sub, Type::I64, n.args[0], operation(Op::Mul, quotient, by));
 }
 
 bool RoundNodes::is_true(Id c) const {

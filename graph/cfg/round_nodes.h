@@ -66,8 +66,12 @@ class RoundNodes {
   /// A node of the loop, in simpler form if its numbers are small.
   void take(Node n, Id id, Id where);
 
-  /// A natural number of 31 bits by a constant: a product with the reciprocal, shifted (Granlund and Montgomery, 1994).
-  Id divided(const Node& n, int64_t by);
+  /// A natural number of 31 bits, at most `most`, by a constant: a product with the reciprocal, shifted (Granlund and
+  /// Montgomery, 1994).
+  Id divided(const Node& n, int64_t by, int64_t most);
+
+  /// Notes of products and shifts that their operands are natural numbers of 32 bits.
+  void mark_naturals(Node& n) const;
 
   bool is_true(Id c) const;
 

@@ -34,7 +34,7 @@ constexpr int kWideBytes = 64;     // vectors of this size take a number of lane
 class Vectors : Rounds {
  public:
   Vectors(Cfg& cfg, const Shape& shape, uint32_t head, uint32_t front, int bytes)
-      : Rounds(cfg, shape, head, front, bytes == kWideBytes), bytes_(bytes) {}
+      : Rounds(cfg, shape, head, front, true), bytes_(bytes) {}
 
   bool run() {
     if (!line_up()) return false;
@@ -281,13 +281,13 @@ class Vectors : Rounds {
         case Op::Neg:
         case Op::Ones: return true;
         case Op::Bits: return of == Type::F64;
-        case Op::Mul:
+        case Op::Mul: return wide || n.of_natural;
         case Op::Extend:
         case Op::Abs: return wide;
         case Op::Shl:
         case Op::Shr: {
           const std::optional<int64_t> by = number(n.args[1]);
-          return (wide || n.op == Op::Shl) && by && *by >= 0 && *by < 64;
+          return (wide || n.op == Op::Shl || n.of_natural) && by && *by >= 0 && *by < 64;
         }
         case Op::Eq:
         case Op::Ne:
@@ -480,18 +480,28 @@ class Vectors : Rounds {
     return add(lanes_of(Op::Reverse, Type::I64, add(lanes_of(Op::Select, Type::I64, v, one, zero))));
   }
 
+  /// What a check of each round asks not to be below 0, or none.
+  Id sign_word(const Step& step) const {
+    const Id condition = cfg_.at(step.id).args[0];
+    const Node& n = cfg_.at(condition);
+    const bool asks_sign = !cfg_.is_param[condition] && n.op == Op::Le && number(n.args[0]) == 0;
+    return step.where == kNone && asks_sign && cfg_.at(n.args[1]).type == Type::I64 ? n.args[1] : kNone;
+  }
+
   /// A store that waits for all loads and checks.
   struct Waiting {
     Id id, value, where;
   };
 
   /// The rounds of all lanes, or of the first `count`, up to what the next round gets. What they add to sums is added
-  /// to `sums`, or, if there are none, to the numbers themselves. Where a check fails, control goes along the edge.
-  std::vector<Id> rounds(const std::vector<Id>& state, Id count, std::vector<Id>* sums, const Edge& fails) {
+  /// to `in_lanes`, which gets what the last round knows too; if there are none, the numbers get both. Where a check
+  /// fails, control goes along the edge.
+  std::vector<Id> rounds(const std::vector<Id>& state, Id count, std::vector<Id>* in_lanes, const Edge& fails) {
     enter(state);
     vectors_.clear();
     std::vector<Waiting> stores;
     bool polled = false;
+    Id words = kNone;  // below 0 in lanes in which a sum has overflowed
     for (const Step& step : order_) {
       const Node n = cfg_.at(step.id);
       const auto where_it_holds = [&](Id v, Node otherwise) {
@@ -509,6 +519,10 @@ class Vectors : Rounds {
           break;
         }
         case Op::Check:
+          if (const Id word = sign_word(step); word != kNone) {
+            words = words == kNone ? vector(word) : add(lanes_of(Op::Or, Type::I64, words, vector(word)));
+            break;
+          }
           other.type = Type::I64;
           other.imm = 1;
           require(test(Op::AllOf, where_it_holds(vector(n.args[0]), other), count), true, fails);
@@ -531,6 +545,8 @@ class Vectors : Rounds {
         default: break;
       }
     }
+    if (words != kNone)
+      require(test(Op::AllOf, add(lanes_of(Op::Le, Type::I64, splat(constant(0)), words)), count), true, fails);
     std::map<std::size_t, Id> totals;
     for (std::size_t i = 0; i < params_.size(); ++i) {
       if (params_[i].kind != Param::InOrder) continue;
@@ -551,27 +567,26 @@ class Vectors : Rounds {
     }
     std::vector<Id> next;
     const Id done = count == kNone ? constant(lanes_) : count;
-    std::size_t sum = 0;
+    std::size_t lanes = 0;
     for (std::size_t i = 0; i < params_.size(); ++i) {
       const Id p = cfg_.blocks[head_].params[i];
       const Param& param = params_[i];
       if (param.kind == Param::Sums) {
-        if (sums) {
-          (*sums)[sum] = add(lanes_of(Op::Add, Type::I64, (*sums)[sum], vector(param.added)));
-          ++sum;
+        if (in_lanes) {
+          (*in_lanes)[lanes] = add(lanes_of(Op::Add, Type::I64, (*in_lanes)[lanes], vector(param.added)));
+          ++lanes;
           next.push_back(scalar(p));
         } else {
           next.push_back(make(Op::Add, scalar(p), test(Op::SumOf, vector(param.added), count)));
         }
       } else if (param.kind == Param::InOrder) {
         next.push_back(totals[i]);
+      } else if (param.kind == Param::OfLast && in_lanes) {
+        (*in_lanes)[lanes++] = vector(param.next);
+        next.push_back(scalar(p));
       } else if (param.kind == Param::OfLast) {
-        Node last;
-        last.op = Op::Lane;
-        last.type = cfg_.at(param.next).type;
-        last.args[0] = vector(param.next);
-        last.args[1] = count == kNone ? constant(lanes_ - 1) : make(Op::Add, count, constant(-1));
-        next.push_back(add(last));
+        next.push_back(
+            lane(vector(param.next), count == kNone ? constant(lanes_ - 1) : make(Op::Add, count, constant(-1))));
       } else if (param.kind == Param::Counts) {
         next.push_back(later(scalar(p), form(p).step, done, 0));
       } else {
@@ -581,12 +596,28 @@ class Vectors : Rounds {
     return next;
   }
 
-  /// A state with what has been added in lanes.
-  std::vector<Id> summed(std::vector<Id> state, const std::vector<Id>& sums) {
-    auto sum = sums.begin();
-    for (std::size_t i = 0; i < params_.size(); ++i)
-      if (params_[i].kind == Param::Sums) state[i] = make(Op::Add, state[i], test(Op::SumOf, *sum++, kNone));
+  /// What a loop over vectors has in lanes until it is left: sums, and what is known of the last round.
+  static bool is_in_lanes(const Param& p) { return p.kind == Param::Sums || p.kind == Param::OfLast; }
+
+  /// A state with what is in lanes.
+  std::vector<Id> gathered(std::vector<Id> state, const std::vector<Id>& in_lanes) {
+    auto lanes = in_lanes.begin();
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      if (!is_in_lanes(params_[i])) continue;
+      const Id v = *lanes++;
+      state[i] = params_[i].kind == Param::Sums ? make(Op::Add, state[i], test(Op::SumOf, v, kNone))
+                                                : lane(v, constant(lanes_ - 1));
+    }
     return state;
+  }
+
+  Id lane(Id v, Id which) {
+    Node n;
+    n.op = Op::Lane;
+    n.type = cfg_.at(v).type;
+    n.args[0] = v;
+    n.args[1] = which;
+    return add(n);
   }
 
   /// What counts by a step, some rounds later.
@@ -634,13 +665,12 @@ class Vectors : Rounds {
     const Edge one_by_one{otherwise, state};
     const Id more = left(state);
     require(at_least(takes_count ? kFewRounds : lanes_, more), true, one_by_one);
-    std::vector<Id> zeros;
+    bool has_sums = false;
     for (std::size_t i = 0; i < params_.size(); ++i) {
       if (params_[i].kind != Param::Sums) continue;
-      if (zeros.empty()) require(make(Op::Below, more, constant(int64_t{1} << 28)), true, one_by_one);
+      if (!std::exchange(has_sums, true)) require(make(Op::Below, more, constant(int64_t{1} << 28)), true, one_by_one);
       constexpr int64_t kMost = int64_t{1} << 61;
       require(make(Op::Below, make(Op::Add, state[i], constant(kMost)), constant(2 * kMost)), true, one_by_one);
-      zeros.push_back(splat(constant(0)));
     }
     for (const Meeting& m : meetings_) {
       const Access &store = accesses_[m.store], &other = accesses_[m.other];
@@ -667,37 +697,45 @@ class Vectors : Rounds {
       return a;
     };
     const int64_t all = lanes_;
-    if (takes_count) branch(at_least(all, more), {wide, with(state, zeros)}, {rest, state});
-    else jump({wide, with(state, zeros)});
+    std::vector<Id> in_lanes;
+    for (std::size_t i = 0; i < params_.size(); ++i)
+      if (is_in_lanes(params_[i])) in_lanes.push_back(splat(params_[i].kind == Param::Sums ? constant(0) : state[i]));
+    if (takes_count) branch(at_least(all, more), {wide, with(state, in_lanes)}, {rest, state});
+    else jump({wide, with(state, in_lanes)});
     // All lanes.
-    state = begin(wide);
-    std::vector<Id> sums;
-    for (std::size_t i = 0; i < zeros.size(); ++i)
-      sums.push_back(cfg_.add_param(wide, Type::I64, static_cast<uint8_t>(lanes_)));
+    const auto begin_lanes = [&](uint32_t b) {
+      state = begin(b);
+      for (Id& v : in_lanes) v = cfg_.add_param(b, cfg_.at(v).type, static_cast<uint8_t>(lanes_));
+    };
+    begin_lanes(wide);
     const auto aside = [&](uint32_t to, const std::vector<Id>& now, const std::vector<Id>& added) -> Edge {
       if (added.empty()) return {to, now};
       const uint32_t held = std::exchange(at_, block(outside));
-      jump({to, summed(now, added)});
+      jump({to, gathered(now, added)});
       return {std::exchange(at_, held), {}};
     };
-    const Edge fails = aside(head_, state, sums);
+    const Edge fails = aside(head_, state, in_lanes);
     const uint32_t some_lanes = passed_ ? block(level) : kNone;
-    if (passed_) require(passes(state, constant(all)), false, {some_lanes, with(state, sums)});
-    std::vector<Id> next = rounds(state, kNone, &sums, fails);
+    if (passed_) require(passes(state, constant(all)), false, {some_lanes, with(state, in_lanes)});
+    std::vector<Id> next = rounds(state, kNone, &in_lanes, fails);
     const auto go_on = [&](const std::vector<Id>& added) {
       const Id again = at_least(all, left(next));
       const Edge done = aside(rest, next, added);
       branch(again, {wide, with(next, added)}, done);
     };
-    go_on(sums);
+    go_on(in_lanes);
     if (passed_) {
-      state = begin(some_lanes);
-      for (Id& sum : sums) sum = cfg_.add_param(some_lanes, Type::I64, static_cast<uint8_t>(lanes_));
-      const Edge fails_there = aside(head_, state, sums);
+      begin_lanes(some_lanes);
+      const Edge fails_there = aside(head_, state, in_lanes);
       const int64_t size = size_of(accesses_[passed_->store].node.mem);
       const Id before = make(Op::Shr, distance(state), constant(std::countr_zero(static_cast<uint64_t>(size))));
       next = rounds(state, make(Op::Add, before, constant(1)), nullptr, fails_there);
-      go_on(sums);
+      auto lanes = in_lanes.begin();
+      for (std::size_t i = 0; i < params_.size(); ++i) {
+        if (params_[i].kind == Param::OfLast) *lanes = splat(next[i]);
+        lanes += is_in_lanes(params_[i]);
+      }
+      go_on(in_lanes);
     }
     if (rest == head_) return;
     // As many as are left.

@@ -228,6 +228,83 @@ def test_the_loop_as_it_was_need_not_do_the_last_round():
         assert carried(out, a) == last(expected, a) and np.array_equal(out, expected)
 
 
+@pytest.mark.parametrize("by", [1, 2, 3, 7, 9, 10, 255, 256, 257, 1000, 65535, 65537, 2**31 - 1])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16])
+def test_quotients_and_products_of_small_integers(dtype, by):
+    """They are products of halves of lanes, and shifts, in vectors of both sizes."""
+    source = f"""
+def quotients(out, rest, product, a, b):
+    for i in range(len(out)):
+        s = int(a[i]) + 3 * int(b[i])
+        out[i] = s // {by}
+        rest[i] = s % {by}
+        product[i] = int(a[i]) * int(b[i]) * 3
+"""
+    names: dict = {}
+    exec(source, names)
+    marked = fj.jit(names["quotients"], capture_mode="bytecode")
+    most = np.iinfo(dtype).max
+    a, b = np.meshgrid(*[np.r_[np.arange(0, 23), most // 2, most - np.arange(5)].astype(dtype)] * 2)
+    a, b = a.ravel(), b.ravel()
+    if dtype is np.int16:
+        a[::7] = np.iinfo(dtype).min
+    for _ in range(3):
+        results = np.zeros((3, len(a)), np.int64)
+        marked(*results, a, b)
+        s = a.astype(np.int64) + 3 * b.astype(np.int64)
+        assert np.array_equal(results, [s // by, s % by, 3 * a.astype(np.int64) * b.astype(np.int64)])
+    if dtype is not np.int16 and by > 1:
+        assert any("store.i64x" in text for text in texts(marked))  # vectors
+
+
+def test_sums_that_overflow_in_one_lane():
+    """One check for all sums of a round; the round that overflows warns as NumPy does."""
+
+    def sums(out, a, b):
+        for i in range(len(out)):
+            out[i] = a[i] + b[i] - (b[i] + 1) + (a[i] - 2)
+
+    marked = fj.jit(sums, capture_mode="bytecode")
+    most = np.iinfo(np.int64).max
+    marked(np.zeros(40, np.int64), np.ones(40, np.int64), np.ones(40, np.int64))
+    for place in range(21):
+        for large, other in ((most, 1), (most, 0), (-most - 1, -1), (-most, 5), (3, most), (3, -most - 1)):
+            a, b = np.arange(21), np.arange(21)
+            a[place], b[place] = large, other
+            expected = run(sums, (np.zeros(21, np.int64), a, b))
+            check_same(expected, run(marked, (np.zeros(21, np.int64), a, b)), f"{place} {large} {other}")
+
+
+def test_what_the_last_round_knows():
+    """It is in the last lane until the loop is left, also where a vector ends early."""
+
+    def last_values(out, a, b):
+        x = y = k = None
+        for i in range(len(out)):
+            x, y, k = a[i] * 2.0, b[i] - a[i], i
+            out[i] = x + y
+        return x, y, k
+
+    def passing(out, a, b):
+        x = 0.0
+        for i in range(len(out)):
+            x = a[i] + out[5]
+            out[i] = x * b[i]
+        return x
+
+    for function in (last_values, passing):
+        marked = fj.jit(function, capture_mode="bytecode")
+        for length in (40, 40, *LENGTHS):
+            for bad in (None, 0, 7, 8, 20):
+                memory = np.linspace(1.0, 2.0, 3 * 40).reshape(3, 40)[:, :length].copy()
+                if bad is not None and bad < length:
+                    memory[1, bad] = np.inf
+                if function is passing and length <= 5:
+                    continue
+                given = [memory.copy() for _ in range(2)]
+                check_same(run(function, tuple(given[0])), run(marked, tuple(given[1])), f"{function.__name__} {length} {bad}")
+
+
 def test_rows_that_are_read_again_are_stored_in_halves(monkeypatch):
     monkeypatch.setattr(fj.config, "num_threads", 1)
     if _core.cpu_features()["isa"] != "avx512" or fj.config.cpu == "avx2":
