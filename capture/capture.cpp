@@ -40,6 +40,8 @@ bool is_worthwhile(const graph::Graph& graph) {
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
     const graph::OpClass cls = graph::def(node.op).cls;
+    // NumPy makes an array of equal numbers by several calls.
+    works = works || (node.op == graph::Op::Full && node.type.rank() > 0);
     if (cls == graph::OpClass::Source || cls == graph::OpClass::View) return;
     works = works || cls == graph::OpClass::Write || node.type.rank() > 0;
     for (graph::ValueId input : node.inputs) works = works || graph.type(input).rank() > 0;

@@ -301,7 +301,7 @@ def raise_again(x, log):
         raise
 
 
-@form(breaks="FJ006 FJ014 FJ014 FJ008", graphs=2)
+@form(breaks="FJ006 FJ014 FJ014 FJ008", graphs=3)
 def error_of_numpy(x):
     try:
         y = x + np.ones(7)

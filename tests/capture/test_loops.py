@@ -881,3 +881,20 @@ def test_a_loop_begins_where_a_region_ends(function, args, kernels):
         before = fj.stats()["kernel_calls"]
         check_same(run(function, args()), run(marked, args()), function.__name__)
         assert fj.stats()["kernel_calls"] - before == kernels
+
+
+def counted_around(grid):
+    out = np.zeros_like(grid)
+    for i in range(1, grid.shape[0] - 1):
+        for j in range(1, grid.shape[1] - 1):
+            out[i, j] = grid[i - 1, j] + grid[i + 1, j]
+    return out
+
+
+def test_an_array_of_equal_numbers_is_made_by_a_region():
+    """NumPy makes it by several calls, which take longer than a small loop behind it."""
+    marked = fj.jit(counted_around)
+    grid = np.arange(80).reshape(8, 10)
+    for _ in range(60):
+        check_same(run(counted_around, (grid,)), run(marked, (grid,)), "counted_around")
+    assert [entry["kind"] for entry in marked._report()["entries"]][:2] == ["region", "loop"]
