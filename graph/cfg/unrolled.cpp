@@ -307,9 +307,20 @@ class Unrolled : Rounds {
     return {choose(last, first), make(Op::Add, choose(first, last), constant(size_of(a.node.mem)))};
   }
 
+  static bool is_same_place(const Node& a, const Node& b) {
+    return a.args[0] == b.args[0] && a.args[1] == b.args[1] && a.scale == b.scale && a.imm == b.imm && a.mem == b.mem;
+  }
+
   void require_apart(const Pair& p, Id more, const Edge& other) {
     const Access &store = accesses_[p.store], &load = accesses_[p.load];
     const int64_t size = size_of(store.node.mem);
+    // A round reads where it stores: rounds are apart if a step is not shorter than a number.
+    if (const auto stride = strides_.find(store.node.args[0]);
+        stride != strides_.end() && load.place < store.place && is_same_place(store.node, load.node)) {
+      const Id least = make(Op::Add, stride->second, constant(size - 1));
+      require(make(Op::Below, least, constant(2 * size - 1)), false, other);
+      return;
+    }
     const bool known = by_value_.count(store.id) == 0 && by_value_.count(load.id) == 0;
     if (known && store.stride == load.stride && size == size_of(load.node.mem)) {
       const int64_t step = store.stride < 0 ? -store.stride : store.stride;

@@ -275,6 +275,27 @@ def test_sums_that_overflow_in_one_lane():
             check_same(expected, run(marked, (np.zeros(21, np.int64), a, b)), f"{place} {large} {other}")
 
 
+@pytest.mark.parametrize("step", [-48, -8, -4, 0, 4, 8, 16, 48])
+def test_columns_that_are_read_and_stored(step):
+    """Rounds are apart if a step in memory is not shorter than a number; steps of 0 and of half a number overlap."""
+
+    def reduced(a, q, f):
+        for j in range(1, a.shape[1]):
+            for i in range(a.shape[0]):
+                a[i, j] -= q[i, 0] * f[j]
+
+    def seen(function):
+        memory = np.linspace(1.0, 2.0, 2000)
+        a = np.lib.stride_tricks.as_strided(memory[900:], (21, 3), (step, 8))
+        outcome = run(lambda *given: (function(*given), memory), (a, memory[:42].reshape(21, 2), memory[100:110]))
+        return outcome
+
+    marked = fj.jit(reduced, capture_mode="bytecode")
+    for _ in range(3):
+        check_same(seen(reduced), seen(marked), str(step))
+    assert abs(step) < 8 or any("= waits" in text for text in texts(marked))
+
+
 def test_what_the_last_round_knows():
     """It is in the last lane until the loop is left, also where a vector ends early."""
 
