@@ -21,7 +21,7 @@ __all__ = [
     "clip_by_norm", "combinations", "diag_embed", "diagflat", "diff", "dsplit", "embedding", "expand_as", "fills",
     "hamming_window", "hann_window", "hsplit", "index_fill", "inplace_update", "intopk", "is_complex",
     "is_floating_point", "is_nonzero", "is_tensor", "isneginf", "isposinf", "kaiser_window", "ldexp", "logcumsumexp",
-    "matrix_band_part", "matrix_diag", "mirror_pad", "msort", "nanmean", "nanquantile", "pdist", "polar",
+    "matrix_band_part", "mirror_pad", "msort", "nanmean", "nanquantile", "pdist", "polar",
     "population_count", "positive", "quantile", "renorm", "reverse", "row_stack", "select_scatter", "sequence_mask",
     "slice_scatter", "soft_shrink", "swiglu", "take", "tensor_scatter_div", "tensor_scatter_elements",
     "tensor_scatter_mul", "top_k", "truncate_div", "truncate_mod", "type_as", "unique_consecutive", "view_as",
@@ -476,17 +476,6 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     out = np.zeros((*x.shape[:-1], n, n), x.dtype)
     out[..., rows, columns] = x
     return _tensor(np.moveaxis(out, (-2, -1), (dim1, dim2)))
-
-
-def matrix_diag(
-    x: Any, k: int = 0, num_rows: int = -1, num_cols: int = -1, padding_value: Any = 0, align: str = "RIGHT_LEFT"
-) -> Any:
-    """The last dimension as the main diagonal of two dimensions."""
-    if k != 0 or num_rows != -1 or num_cols != -1:
-        raise ValueError("For 'matrix_diag', 'k' must be 0, and 'num_rows' and 'num_cols' -1.")
-    out = diag_embed(x)
-    eye = _tensor(np.eye(x.shape[-1], dtype=np.bool_))
-    return out if isinstance(padding_value, (int, float)) and padding_value == 0 else where(eye, out, padding_value)
 
 
 def matrix_band_part(x: Any, lower: int, upper: int) -> Any:

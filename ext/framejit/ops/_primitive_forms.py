@@ -9,8 +9,8 @@ import numpy as np
 from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._core import _array, _tensor
-from framejit.ops import _create, _elementwise, _further, _linalg, _loss, _primitives, _random, _reduce, _shape
-from framejit.ops._primitives import Primitive, _make
+from framejit.ops import _create, _elementwise, _further, _linalg, _loss, _random, _reduce, _shape
+from framejit.ops._primitives import _define
 
 Tensor = _core.Tensor
 _INT32 = ALL["int32"]
@@ -310,15 +310,4 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def _alias(name: str, function: Any, options: dict[str, Any]) -> None:
-    made: type[Primitive] = _make(name, function, options)
-    made.__doc__ = function.__doc__ or f"MindSpore's primitive {name}."
-    globals()[name] = made
-    if name in _primitives.__all__:  # in its place
-        setattr(_primitives, name, made)
-        _primitives.__all__.remove(name)
-    __all__.append(name)
-
-
-for _name, (_function, _options) in _ROWS.items():
-    _alias(_name, _function, _options)
+_define(globals(), _ROWS)

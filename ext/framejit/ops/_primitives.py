@@ -317,6 +317,19 @@ for _name, (_function, _parameters) in _ROWS.items():
     __all__ += [_name]
 
 
+def _define(module: dict[str, Any], rows: dict[str, tuple[Any, dict[str, Any]]]) -> None:
+    """Put primitives into another module, whose names take the place of those here."""
+    for name, (function, options) in rows.items():
+        made = _make(name, function, options)
+        made.__doc__ = function.__doc__ or f"MindSpore's primitive {name}."
+        made.__module__ = module["__name__"]
+        module[name] = made
+        if name in __all__:
+            globals()[name] = made
+            __all__.remove(name)
+        module["__all__"].append(name)
+
+
 class MatMul(Primitive):
     """a @ b, with either transposed first."""
 

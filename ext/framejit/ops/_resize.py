@@ -11,7 +11,7 @@ from framejit import _core
 from framejit._core import _array, _tensor
 from framejit.ops._image import _spread
 from framejit.ops._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from framejit.ops._shape import _check_size
+from framejit.ops._shape import _check_size, _ints
 
 __all__ = ["channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample"]
 
@@ -142,8 +142,11 @@ def _as_weights(weights: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _linear(x: np.ndarray, axis: int, size: int, factor: float | None, align_corners: bool) -> np.ndarray:
+    return _linear_at(x, axis, np.maximum(_positions(x.shape[axis], size, factor, align_corners), np.float32(0)))
+
+
+def _linear_at(x: np.ndarray, axis: int, at: np.ndarray) -> np.ndarray:
     length = x.shape[axis]
-    at = np.maximum(_positions(length, size, factor, align_corners), np.float32(0))
     low = np.floor(at)
     before = np.minimum(low.astype(np.int64), length - 1)
     after = np.minimum(before + 1, length - 1)
@@ -152,24 +155,27 @@ def _linear(x: np.ndarray, axis: int, size: int, factor: float | None, align_cor
 
 
 def _cubic(x: np.ndarray, axis: int, size: int, factor: float | None, align_corners: bool) -> np.ndarray:
-    """Four elements around each place, as MindSpore weighs them: by distances in steps of 1/1024; where the edges stay where they are, those
-    that lie outside do not count.
+    return _cubic_at(x, axis, _positions(x.shape[axis], size, factor, align_corners), align_corners)
+
+
+def _cubic_at(x: np.ndarray, axis: int, at: np.ndarray, outside: bool) -> np.ndarray:
+    """Four elements around each place, as MindSpore weighs them: by distances in steps of 1/1024; without `outside` those that lie
+    outside do not count.
     """
     length = x.shape[axis]
-    at = _positions(length, size, factor, align_corners)
     low = np.floor(at)
     t, first = np.rint((at - low) * np.float32(1024)) / np.float32(1024), low.astype(np.int64)
-    a = np.float32(-0.75 if align_corners else -0.5)
+    a = np.float32(-0.75 if outside else -0.5)
     taps = []
     for tap in (-1, 0, 1, 2):
         d = np.abs(t - np.float32(tap))
         inner = ((a + 2) * d - (a + 3)) * d * d + 1
         outer = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         weights, places = np.where(d <= 1, inner, outer), first + tap
-        if not align_corners:
+        if not outside:
             weights = np.where(np.logical_or(places < 0, places >= length), np.float32(0), weights)
         taps.append((weights, np.minimum(np.maximum(places, 0), length - 1)))
-    whole = 1 if align_corners else taps[0][0] + taps[1][0] + taps[2][0] + taps[3][0]
+    whole = 1 if outside else taps[0][0] + taps[1][0] + taps[2][0] + taps[3][0]
     parts = [np.take(x, places, axis) * _as_weights(weights / whole, x, axis) for weights, places in taps]
     return parts[0] + parts[1] + parts[2] + parts[3]
 
@@ -182,6 +188,58 @@ _INTERPOLATED = {
     "trilinear": _linear,
     "bicubic": _cubic,
 }
+
+
+# --- As the primitives place the elements -------------------------------------------------------------------------------------
+
+
+def _scaled(length: int, size: int, align_corners: bool, half_pixel_centers: bool) -> np.ndarray:
+    """Where the new elements lie among the old ones; without an option their edges before them stay where they are."""
+    if align_corners and half_pixel_centers:
+        raise ValueError("If 'half_pixel_centers' is True, 'align_corners' must be False, but got True.")
+    if align_corners or half_pixel_centers:
+        return _positions(length, size, None, align_corners and size > 1)
+    return np.arange(size).astype(np.float32) * (np.float32(length) / np.float32(size))
+
+
+def _resized(of: Any) -> Any:
+    """The last dimensions in other sizes, along one after the other."""
+
+    def resized(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
+        x, sizes = _array(image), _ints(size)
+        for axis in range(x.ndim - 1, x.ndim - 1 - len(sizes), -1):
+            new = sizes[axis - x.ndim]
+            at = _scaled(x.shape[axis], new, align_corners, half_pixel_centers)
+            x = of(x, axis, at, align_corners, half_pixel_centers)
+        return _tensor(x)
+
+    return resized
+
+
+def _next_to(x: np.ndarray, axis: int, at: np.ndarray, align_corners: bool, half_pixel_centers: bool) -> np.ndarray:
+    near = np.floor(at + np.float32(0.5)) if align_corners or half_pixel_centers else np.floor(at)
+    return np.take(x, np.minimum(near.astype(np.int64), x.shape[axis] - 1), axis)
+
+
+_resize_nearest = _resized(_next_to)
+_resize_linear = _resized(lambda x, axis, at, *options: _linear_at(x, axis, np.maximum(at, np.float32(0))))
+_resize_cubic = _resized(lambda x, axis, at, aligned, half: _cubic_at(x, axis, at, not half))
+
+
+def _resize_area(images: Any, size: Any, align_corners: bool = False) -> Any:
+    """The mean of what each new element of [N, H, W, C] covers, as float32."""
+    x = _array(images).astype(np.float32)
+    for axis, new in zip((1, 2), _ints(size)):
+        length = x.shape[axis]
+        aligned = align_corners and new > 1
+        step = (length - 1) / (new - 1) if aligned else length / new
+        ends = np.arange(new + 1) * np.float32(step)
+        cells = np.arange(length)
+        shares = np.minimum(ends[1:, None], cells + 1) - np.maximum(ends[:-1, None], cells)
+        shares = np.maximum(shares, 0).astype(np.float32) / np.float32(step)
+        shares[:, -1] += np.maximum(0, np.float32(1) - shares.sum(1))  # the last element goes on beyond the edge
+        x = np.moveaxis(np.tensordot(shares, x, (1, axis)), 0, axis)
+    return _tensor(x)
 
 
 # --- Between channels and space -----------------------------------------------------------------------------------------------
