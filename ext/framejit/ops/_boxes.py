@@ -120,7 +120,7 @@ def _kept(order: Any, overlaps: Any, threshold: float, most: int) -> list[int]:
 
 
 def _masked(bboxes: Any, iou_threshold: float) -> Any:
-    """(the boxes and scores from the highest score on, where they were, whether they are kept)."""
+    """(the boxes and scores from the highest score on, their numbers in that order, whether they are kept)."""
     rows = _array(bboxes)
     order = np.argsort(-rows[:, 4], kind="stable")
     rows = rows[order]
@@ -128,7 +128,7 @@ def _masked(bboxes: Any, iou_threshold: float) -> Any:
     overlaps = shared / (one + other - shared)
     mask = np.zeros(len(rows), np.bool_)
     mask[_kept(range(len(rows)), overlaps, iou_threshold, len(rows))] = True
-    return _tensor(rows), _tensor(order.astype(np.int32)), _tensor(mask)
+    return _tensor(rows), _tensor(np.arange(len(rows)).astype(np.int32)), _tensor(mask)
 
 
 def _by_overlaps(overlaps: Any, scores: Any, max_output_size: Any, overlap_threshold: Any, score_threshold: Any) -> Any:

@@ -75,7 +75,9 @@ def ctc_loss(
         loss = np.where(np.isinf(loss), x.dtype.type(0), loss)
     if reduction == "mean":
         loss = loss / np.maximum(sizes, 1).astype(x.dtype)
-    return _reduced(_tensor(loss), reduction), _tensor(along.transpose((1, 0, 2)))
+    counted = np.arange(steps)[None, :, None] < inputs[:, None, None]
+    counted = counted & (np.arange(width) <= 2 * sizes[:, None, None])
+    return _reduced(_tensor(loss), reduction), _tensor(np.where(counted, along.transpose((1, 0, 2)), never))
 
 
 def _log_of_sum(*logs: Any) -> Any:

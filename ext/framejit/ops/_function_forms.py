@@ -8,9 +8,11 @@ import numpy as np
 
 from framejit import _core
 from framejit._api._dtypes import ALL
+from framejit._autodiff import _grad
 from framejit._core import _array, _dtype, _tensor
 from framejit.ops import (
     _create,
+    _ctc,
     _elementwise,
     _further,
     _image,
@@ -44,6 +46,12 @@ def _max_with_places(axes: int) -> Any:
         return out, at.astype(argmax_type)
 
     return pooled
+
+
+def _max_with_numbers(x: Any, kernel_size: Any, strides: Any, pad_mode: str, data_format: str) -> Any:
+    out, at = _pooling._max_pool(2, x, kernel_size, strides, pad_mode, 0, 1, False, True)
+    channels = _tensor((np.arange(x.shape[1]) * (x.shape[2] * x.shape[3])).reshape((-1, 1, 1)))
+    return out, (at + channels).astype(_INT32)
 
 
 def _max_of_volume(x: Any, kernel_size: Any, strides: Any, pad_mode: str, pad_list: Any, ceil_mode: Any, data_format: str) -> Any:
@@ -115,11 +123,6 @@ def _into_columns(x: Any, ksizes: Any, strides: Any, dilations: Any, pads: Any) 
     return columns.reshape(x.shape[0], x.shape[1], -1, columns.shape[-1])
 
 
-def _from_columns(x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    n, c, elements, places = x.shape
-    return _resize.fold(x.reshape(n, c * elements, places), output_size, kernel_size, dilation, padding, stride)
-
-
 # --- Losses ------------------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +141,62 @@ def _of_classes(logits: Any, labels: Any, weight: Any, reduction: str, ignore_in
 
 def _multi_margin(x: Any, target: Any, weight: Any = None, *, p: int, margin: float, reduction: str) -> Any:
     return _loss._multi_margin(x, target, p, margin, weight, reduction)
+
+
+def _time_classified(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str, zero_infinity: bool) -> Any:
+    return _ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+
+
+def _time_classified_sparse(
+    x: Any, labels_indices: Any, labels_values: Any, sequence_length: Any, preprocess_collapse_repeated: bool, ctc_merge_repeated: bool,
+    ignore_longer_outputs_than_inputs: bool,
+) -> Any:  # fmt: skip
+    """(the loss of each sample, its gradient for x); the labels are a sparse matrix, and the last class is no label."""
+    if not ctc_merge_repeated:
+        raise ValueError("For 'CTCLoss', the 'ctc_merge_repeated' must be True.")
+    places, values = _array(labels_indices), _array(labels_values)
+    count = x.shape[1]
+    rows: list[list[int]] = [[] for _ in range(count)]
+    for n, value in zip(places[:, 0].tolist(), values.tolist()):
+        if not (preprocess_collapse_repeated and rows[n] and rows[n][-1] == value):
+            rows[n].append(value)
+    sizes = [len(row) for row in rows]
+    targets = np.zeros((count, max([1, *sizes])), np.int32)
+    for n, row in enumerate(rows):
+        targets[n, : len(row)] = row
+    lengths = tuple(_array(sequence_length).tolist())
+    if not ignore_longer_outputs_than_inputs and any(size > length for size, length in zip(sizes, lengths)):
+        raise RuntimeError("For 'CTCLoss', there are more labels than steps: 'ignore_longer_outputs_than_inputs' must be True.")
+
+    def losses(x: Any) -> Any:
+        return _ctc.ctc_loss(
+            _reduce.log_softmax(x), _tensor(targets), lengths, tuple(sizes), x.shape[2] - 1, "none", ignore_longer_outputs_than_inputs
+        )[0]
+
+    return losses(x), _grad.grad(losses)(x)
+
+
+def _long_short(
+    x: Any, h: Any, c: Any, w: Any, input_size: int, hidden_size: int, num_layers: int, has_bias: bool, bidirectional: bool, dropout: float,
+    proj_size: int,
+) -> Any:  # fmt: skip
+    """(output, h, c, an empty Tensor, another one) of a layer whose weights lie one after the other: of x, of h, then the biases."""
+    if num_layers != 1 or bidirectional or proj_size:
+        raise ValueError("For 'LSTM', the 'num_layers' must be 1 on the CPU, 'bidirectional' False, and 'proj_size' 0.")
+    flat, gates = w.reshape(-1), 4 * hidden_size
+    ends = np.cumsum([0, gates * input_size, gates * hidden_size, gates]).tolist()
+    wx = _shape.t(flat[ends[0] : ends[1]].reshape(gates, input_size))
+    wh = _shape.t(flat[ends[1] : ends[2]].reshape(gates, hidden_size))
+    bias = flat[ends[2] : ends[3]] if has_bias else None
+    state, cell, out = h[0], c[0], []
+    for step in _shape.unstack(x, 0):
+        total = step @ wx + state @ wh
+        i, f, g, o = _shape.chunk(total if bias is None else total + bias, 4, -1)
+        cell = _elementwise.sigmoid(f) * cell + _elementwise.sigmoid(i) * _core._op_tanh(g)
+        state = _elementwise.sigmoid(o) * _core._op_tanh(cell)
+        out.append(state)
+    empty = _create.zeros((1, 1), x.dtype)
+    return _shape.stack(out), state[None], cell[None], empty, empty
 
 
 # --- Elements ----------------------------------------------------------------------------------------------------------------
@@ -379,6 +438,7 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
         _max_with_places(2),
         {"kernel_size": None, "strides": None, "pads": 0, "dilation": (1, 1), "ceil_mode": False, "argmax_type": _INT64},
     ),
+    "MaxPoolWithArgmax": (_max_with_numbers, {"kernel_size": 1, "strides": 1, "pad_mode": "valid", "data_format": "NCHW"}),
     "MaxUnpool2D": (_unpooled(2), {**_UNPOOL, "data_format": "NCHW"}),
     "MaxUnpool3D": (_unpooled(3), {**_UNPOOL, "data_format": "NCDHW"}),
     "FractionalMaxPoolWithFixedKsize": (
@@ -401,7 +461,16 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "GridSampler3D": (_sampled, {"interpolation_mode": "bilinear", "padding_mode": "zeros", "align_corners": False}),
     "AffineGrid": (lambda theta, output_size, align_corners: _sampling.affine_grid(theta, tuple(output_size), align_corners), {"align_corners": False}),
     "Im2Col": (_into_columns, {"ksizes": None, "strides": 1, "dilations": 1, "pads": 0}),
-    "Col2Im": (_from_columns, {"kernel_size": None, "dilation": 1, "padding": 0, "stride": 1}),
+    "Col2Im": (
+        lambda x, output_size, kernel_size, dilation, padding, stride: _resize.col2im(x, output_size, kernel_size, dilation, padding, stride),
+        {"kernel_size": None, "dilation": 1, "padding": 0, "stride": 1},
+    ),
+    "SpaceToBatchND": (
+        lambda x, block_shape, paddings: _resize.space_to_batch_nd(x, block_shape, paddings),
+        {"block_shape": None, "paddings": None},
+    ),
+    "BatchToSpaceND": (_resize.batch_to_space_nd, {"block_shape": None, "crops": None}),
+    "BatchToSpaceNDV2": (_resize.batch_to_space_nd, {}),
     "ChannelShuffle": (lambda x, group: _resize.channel_shuffle(x, group), {"group": None}),
     "Dropout2D": (_with_channels_dropped(_random.dropout2d), {"keep_prob": 0.5}),
     "Dropout3D": (_with_channels_dropped(_random.dropout3d), {"keep_prob": 0.5}),
@@ -409,6 +478,15 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "MultiMarginLoss": (_multi_margin, {"p": 1, "margin": 1.0, "reduction": "mean"}),
     "NLLLoss": (_of_classes, {"reduction": "mean", "ignore_index": -100}),
     "SoftMarginLoss": (_loss.soft_margin_loss, {"reduction": "mean"}),
+    "CTCLossV2": (_time_classified, {"blank": 0, "reduction": "none", "zero_infinity": False}),
+    "CTCLoss": (
+        _time_classified_sparse,
+        {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True, "ignore_longer_outputs_than_inputs": False},
+    ),
+    "LSTM": (
+        _long_short,
+        {**dict.fromkeys(("input_size", "hidden_size", "num_layers", "has_bias", "bidirectional", "dropout")), "proj_size": 0},
+    ),
     "EqualCount": (_equal_count, {}),
     "Pdist": (_further.pdist, {"p": 2.0}),
     "Renorm": (lambda x, p, dim, maxnorm: _further.renorm(x, p, dim, maxnorm), {"p": None, "dim": None, "maxnorm": None}),

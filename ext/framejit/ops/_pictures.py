@@ -51,7 +51,7 @@ def crop_and_resize(
     x, edges, at = _array(image).astype(np.float32), _array(boxes), _array(box_indices)
     outside = np.float32(extrapolation_value)
     height, width = (_crop_places(edges[:, i], edges[:, i + 2], x.shape[i + 1], sizes[i], method) for i in (0, 1))
-    within = (height[2][:, :, None] & width[2][:, None, :])[..., None]
+    within = (height[1][:, :, None] & width[1][:, None, :])[..., None]
     which = at[:, None, None]
 
     def taken(rows: Any, columns: Any) -> Any:
@@ -64,7 +64,7 @@ def crop_and_resize(
         )
         return _tensor(np.where(within, taken(rows, columns), outside))
     parts = []
-    for (place, _, _), length in zip((height, width), x.shape[1:3]):
+    for (place, _), length in zip((height, width), x.shape[1:3]):
         low = np.floor(place)
         first, last = (np.clip(one.astype(np.int64), 0, length - 1) for one in (low, np.ceil(place)))
         parts.append((first, last, place - low))
@@ -75,18 +75,20 @@ def crop_and_resize(
     return _tensor(np.where(within, above + (below - above) * down, outside))
 
 
-def _crop_places(first: Any, last: Any, length: int, size: int, method: str) -> tuple[Any, Any, Any]:
+def _crop_places(first: Any, last: Any, length: int, size: int, method: str) -> tuple[Any, Any]:
     """Where the elements of the parts lie along an axis, and whether in the image."""
     steps = np.arange(size).astype(np.float32)
-    if method == "bilinear_v2":
-        first, last = (one[:, None] * np.float32(length) for one in (first, last))
-        places = first + (last - first) * ((steps + np.float32(0.5)) / np.float32(size)) - np.float32(0.5)
+    if method == "bilinear_v2":  # of the elements that the box meets, as an image of its own
+        begin, end = (np.floor(one * np.float32(length)) for one in (first, last))
+        apart = (end - begin + np.float32(1)) / np.float32(size)
+        places = begin[:, None] + (steps + np.float32(0.5)) * apart[:, None] - np.float32(0.5)
+        places = np.clip(places, begin[:, None], np.minimum(end, np.float32(length - 1))[:, None])
     elif size > 1:
         apart = (last - first) * np.float32(length - 1) / np.float32(size - 1)
         places = (first * np.float32(length - 1))[:, None] + apart[:, None] * steps
     else:
         places = (np.float32(0.5) * (first + last) * np.float32(length - 1))[:, None]
-    return places, None, (places >= 0) & (places <= length - 1)
+    return places, (places >= 0) & (places <= length - 1)
 
 
 def _between(x: Any, down: Any, across: Any, lead: Any) -> Any:

@@ -13,7 +13,10 @@ from framejit.ops._image import _spread
 from framejit.ops._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from framejit.ops._shape import _check_size, _ints
 
-__all__ = ["channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample"]
+__all__ = [
+    "batch_to_space_nd", "channel_shuffle", "col2im", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle",
+    "space_to_batch_nd", "unfold", "upsample",
+]  # fmt: skip
 
 # Mode: the numbers of dimensions of the input; those with which align_corners, and scale_factor without a size, may be given.
 _MODES = {
@@ -332,3 +335,79 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
             one = np.pad(one, [(0, 0), (0, 0), *edges])
             total = one if total is None else total + one
     return _tensor(total[:, :, around[0] : around[0] + h, around[1] : around[1] + w])
+
+
+def col2im(
+    input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any
+) -> Any:
+    """`fold` of columns [N, C, elements of a window, windows]."""
+    n, c, elements, windows = input_x.shape
+    return fold(input_x.reshape(n, c * elements, windows), output_size, kernel_size, dilation, padding_value, stride)
+
+
+# --- Between the batch and space ------------------------------------------------------------------------------------------------
+
+
+def _block(name: str, block: Any, pairs: Any, axes: int) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    sizes = (block,) * axes if isinstance(block, int) else tuple(_ints(block))
+    around = tuple([(before, after) for before, after in _ints(pairs)])
+    if len(sizes) != len(around) or any(size < 1 for size in sizes):
+        raise ValueError(f"For '{name}', there must be a positive block size for each pair, but got {sizes} and {around}.")
+    return sizes, around
+
+
+def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
+    """Elements that are `block_size` apart along the last dimensions as samples of the batch, after a border of zeros.
+
+    Parameters
+    ----------
+    input_x : Tensor
+        The batch is its first dimension.
+    block_size : int or tuple of int
+        The size of a block along each of the last dimensions.
+    paddings : tuple of pairs
+        How many zeros stand before and after, for each of these dimensions.
+    """
+    x, axes = _array(input_x), len(_ints(paddings))
+    block, around = _block("space_to_batch_nd", block_size, paddings, axes)
+    lead = x.shape[1 : x.ndim - axes]
+    x = np.pad(x, [(0, 0)] * (x.ndim - axes) + list(around))
+    space = x.shape[x.ndim - axes :]
+    if any(length % size for length, size in zip(space, block)):
+        raise ValueError(
+            f"For 'space_to_batch_nd', the padded lengths {space} must be divisible by the 'block_size' {block}."
+        )
+    n, k = x.shape[0], len(lead)
+    parts = x.reshape((n, *lead, *[number for length, size in zip(space, block) for number in (length // size, size)]))
+    inner = [k + 2 + 2 * i for i in range(axes)]
+    order = (*inner, 0, *range(1, k + 1), *[at - 1 for at in inner])
+    shape = (n * math.prod(block), *lead, *[length // size for length, size in zip(space, block)])
+    return _tensor(parts.transpose(order).reshape(shape))
+
+
+def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
+    """The inverse of `space_to_batch_nd`: samples of the batch beside each other, then cut at the edges.
+
+    Parameters
+    ----------
+    input_x : Tensor
+        The batch is its first dimension.
+    block_shape : int or tuple of int
+        The size of a block along each of the last dimensions.
+    crops : tuple of pairs
+        How many elements are cut before and after, for each of these dimensions.
+    """
+    x, axes = _array(input_x), len(_ints(crops))
+    block, cuts = _block("batch_to_space_nd", block_shape, crops, axes)
+    if x.shape[0] % math.prod(block):
+        raise ValueError(
+            f"For 'batch_to_space_nd', the batch {x.shape[0]} must be divisible by the size {math.prod(block)} of a block."
+        )
+    n, lead, space = x.shape[0] // math.prod(block), x.shape[1 : x.ndim - axes], x.shape[x.ndim - axes :]
+    k = len(lead)
+    parts = x.reshape((*block, n, *lead, *space))
+    pairs = [at for i in range(axes) for at in (axes + 1 + k + i, i)]
+    whole = parts.transpose((axes, *range(axes + 1, axes + 1 + k), *pairs))
+    whole = whole.reshape((n, *lead, *[length * size for length, size in zip(space, block)]))
+    ends = [slice(before, length * size - after) for (before, after), length, size in zip(cuts, space, block)]
+    return _tensor(whole[(..., *ends)])
