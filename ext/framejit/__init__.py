@@ -60,7 +60,7 @@ _LAZY = {
     **dict.fromkeys(
         (
             *("half", "single", "double", "float_", "byte", "short", "intc", "intp", "long", "int_", "ubyte", "ushort"),
-            *("uint", "uintc", "uintp", "cfloat", "cdouble", "string"),
+            *("uint", "uintc", "uintp", "cfloat", "cdouble", "string", "Type", "TensorType"),
         ),
         "common.dtype",
     ),
@@ -80,6 +80,8 @@ _LAZY = {
         ),
         "context",
     ),
+    **dict.fromkeys(("Generator", "default_generator"), "_tensors._random"),
+    "seed": "context",
     **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_files._checkpoint"),
     **dict.fromkeys(("export", "load"), "_files._export"),
     **dict.fromkeys(

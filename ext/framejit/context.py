@@ -218,8 +218,8 @@ def get_seed() -> int | None:
     return _seed
 
 
-def manual_seed(seed: int) -> None:
-    """Do the same as `set_seed`.
+def manual_seed(seed: int) -> Any:
+    """Do the same as `set_seed`, and return the generator of the functions that are given none.
 
     Parameters
     ----------
@@ -227,6 +227,14 @@ def manual_seed(seed: int) -> None:
         The seed.
     """
     set_seed(seed)
+    return _random.default_generator
+
+
+def seed() -> int:
+    """Begin with a seed that the system draws, and return it."""
+    drawn = _random.default_generator.seed()
+    set_seed(drawn)
+    return drawn
 
 
 def initial_seed() -> int:

@@ -51,6 +51,80 @@ _numpy_states: dict[int, np.random.RandomState] = {}
 _seed = 0
 
 
+class Generator:
+    """A state of its own for the functions that take a `generator`.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> generator = fj.Generator().manual_seed(5)
+    >>> first = fj.mint.bernoulli(fj.Tensor([0.5, 0.5, 0.5]), generator=generator)
+    >>> generator.initial_seed()
+    5
+    >>> again = fj.mint.bernoulli(fj.Tensor([0.5, 0.5, 0.5]), generator=generator.manual_seed(5))
+    >>> first.tolist() == again.tolist()
+    True
+    """
+
+    def __init__(self) -> None:
+        self.state = made(0)
+        self._seed = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin as a seed says, and return the generator.
+
+        Parameters
+        ----------
+        seed : int
+            The seed.
+        """
+        if not isinstance(seed, int):
+            raise TypeError("Seed must be an integer.")
+        self._seed = seed
+        self._begin(seed)
+        return self
+
+    def _begin(self, seed: int) -> None:
+        self.state[...] = made(seed & _MASK)
+
+    def seed(self) -> int:
+        """Begin with a seed that the system draws, and return it."""
+        self.manual_seed(int.from_bytes(os.urandom(4), "little"))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """Return the last seed."""
+        return self._seed
+
+    def get_state(self) -> Any:
+        """Return a Tensor of the seed and the state, for `set_state`."""
+        both = np.array([self._seed & _MASK, int(self.state.asnumpy()[0])], np.uint64)
+        return _tensor(both.view(np.uint8))
+
+    def set_state(self, state: Any) -> None:
+        """Go on from a state.
+
+        Parameters
+        ----------
+        state : Tensor
+            The result of `get_state`.
+        """
+        seed, now = (int(word) for word in state.asnumpy().view(np.uint64))
+        self._seed = seed
+        self._begin(now)
+
+
+class _DefaultGenerator(Generator):
+    """The state that functions draw from if they are given none."""
+
+    def __init__(self) -> None:
+        self.state = generator
+        self._seed = 0
+
+    def _begin(self, seed: int) -> None:
+        set_seed(seed)
+
+
 # --- States -----------------------------------------------------------------------------------------------------------------
 
 
@@ -75,6 +149,8 @@ def stream(kind: int, seed: Any) -> Tensor:
     """The state that a function draws from: that of all, or with a seed one of its own, which goes on from call to call."""
     if seed is None or (type(seed) is int and seed == 0):
         return generator
+    if isinstance(seed, Generator):
+        return seed.state
     key = _key(kind, seed)
     if key not in _streams:
         _streams[key] = _tensor(np.full(1, np.uint64(_start(key))))
@@ -85,6 +161,8 @@ def numpy_state(kind: int, seed: Any) -> Any:
     """The same, of NumPy's."""
     if seed is None or (type(seed) is int and seed == 0):
         return np.random
+    if isinstance(seed, Generator):
+        return np.random.RandomState(int(_words(seed.state, ())) % 2**32)
     key = _key(kind, seed)
     if key not in _numpy_states:
         _numpy_states[key] = np.random.RandomState(_start(key) % 2**32)
@@ -118,6 +196,9 @@ def set_state(states: Any) -> None:
     for key, state in numpy_states.items():
         _numpy_states[key] = np.random.RandomState()
         _numpy_states[key].set_state(state)
+
+
+default_generator = _DefaultGenerator()
 
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------------

@@ -93,12 +93,12 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 def bernoulli(input: Any, *, generator: Any = None) -> Any:
     """1 with the probabilities that the Tensor has, else 0."""
-    return ops.bernoulli(input, input)
+    return ops.bernoulli(input, input, generator)
 
 
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
     """Places, drawn with the probabilities that the Tensor has."""
-    return ops.multinomial(input, num_samples, replacement)
+    return ops.multinomial(input, num_samples, replacement, generator)
 
 
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
@@ -157,7 +157,7 @@ def mv(input: Any, vec: Any) -> Any:
 
 def randperm(n: int, *, generator: Any = None, dtype: Any = ALL["int64"]) -> Any:
     """The numbers below n in random order."""
-    return ops.randperm(n, dtype=dtype)
+    return ops.randperm(n, 0 if generator is None else generator, dtype=dtype)
 
 
 def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -397,7 +397,82 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, generator: Any = None) -> Any:
     """Normal."""
-    return ops.normal(() if size is None else size, mean, std)
+    return ops.normal(() if size is None else size, mean, std, generator)
+
+
+def addr_(input: Any, vec1: Any, vec2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Write beta * input + alpha * outer(vec1, vec2) into the input."""
+    input[...] = ops.addr(input, vec1, vec2, beta=beta, alpha=alpha)
+    return input
+
+
+def npu_gelu(input: Any, approximate: str = "none") -> Any:
+    """x times the normal distribution function of x."""
+    return ops.gelu(input, approximate)
+
+
+def triangular_solve(
+    b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """(the x of A x = b, of whose A one triangle counts, that triangle).
+
+    Parameters
+    ----------
+    b : Tensor
+        [..., N, K].
+    A : Tensor
+        [..., N, N].
+    upper : bool
+        Which triangle.
+    transpose : bool
+        Whether its transpose is meant.
+    unitriangular : bool
+        Whether the diagonal is taken for ones.
+    """
+    return ops._factors._triangular_solve(b, A, upper, transpose, unitriangular)
+
+
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """Convolution of lines [length, N, channels]: `weight` is [width, channels in, channels out]."""
+    lines = ops.conv1d(ops.permute(input, (1, 2, 0)), ops.permute(weight, (2, 1, 0)), bias, 1, "pad", (pad, pad))
+    return ops.permute(lines, (2, 0, 1))
+
+
+def batch_norm_stats(input: Any, eps: float) -> Any:
+    """(means, 1 / roots of the variances) of channels: dimension 1."""
+    axes = (0, *range(2, input.ndim))
+    return ops.mean(input, axes), ops.rsqrt(ops.var(input, axes, 0) + eps)
+
+
+def batch_norm_elemt(
+    input: Any, weight: Any = None, bias: Any = None, mean: Any = None, invstd: Any = None, eps: float = 1e-5
+) -> Any:
+    """(input - mean) * invstd * weight + bias for each channel: dimension 1."""
+    shape = (1, -1, *(1,) * (input.ndim - 2))
+    for value, function in ((mean, ops.sub), (invstd, ops.mul), (weight, ops.mul), (bias, ops.add)):
+        if value is not None:
+            input = function(input, value.reshape(shape))
+    return input
+
+
+def batch_norm_gather_stats_with_counts(
+    input: Any, mean: Any, invstd: Any, running_mean: Any = None, running_var: Any = None, momentum: float = 0.1, eps: float = 1e-5,
+    counts: Any = None,
+) -> Any:  # fmt: skip
+    """(means, 1 / roots of the variances) of all samples, from those of several parts [parts, C] and the numbers of elements in them.
+
+    `running_mean` and `running_var` move towards the mean and the variance of what the samples are drawn from.
+    """
+    weights = counts.reshape((-1, 1)).astype(mean.dtype)
+    total = ops.sum(weights)
+    middle = ops.sum(mean * weights, 0) / total
+    spread = ops.square(ops.reciprocal(invstd)) - eps + ops.square(mean - middle)
+    variance = ops.sum(spread * weights, 0) / total
+    if running_mean is not None:
+        running_mean[...] = running_mean * (1 - momentum) + middle * momentum
+    if running_var is not None:
+        running_var[...] = running_var * (1 - momentum) + variance * (total / (total - 1)) * momentum
+    return middle, ops.rsqrt(variance + eps)
 
 
 def conv2d(

@@ -10,7 +10,7 @@ from framejit._core import _array, _tensor
 from framejit.ops import _linalg, _reduce
 from framejit.ops._primitives import _define
 
-__all__ = ["cond", "geqrf", "lu_solve", "lu_unpack", "orgqr"]
+__all__ = ["cond", "geqrf", "lu_solve", "lu_unpack", "orgqr", "ormqr"]
 
 
 def geqrf(input: Any) -> Any:
@@ -35,6 +35,37 @@ def orgqr(input: Any, input2: Any) -> Any:
         v = np.where(below, x[..., :, i], x.dtype.type(0)) + eye[i]
         q = q - (q @ v[..., :, None]) @ (v[..., None, :] * tau[..., i, None, None])
     return _tensor(np.ascontiguousarray(q[..., :columns]))
+
+
+def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    """The product of Q, of whose reflectors and factors `geqrf` tells, and another matrix.
+
+    Parameters
+    ----------
+    input, tau : Tensor
+        What `geqrf` returns.
+    other : Tensor
+        The other matrix.
+    left : bool
+        Whether Q stands on the left.
+    transpose : bool
+        Whether the transpose of Q is meant.
+    """
+    x = _array(input)
+    rows = x.shape[-2]
+    whole = np.concatenate([x, np.zeros((*x.shape[:-1], rows - x.shape[-1]), x.dtype)], -1) if x.shape[-1] < rows else x
+    q = _array(orgqr(_tensor(whole), tau))
+    q = np.conj(q).swapaxes(-1, -2) if transpose else q
+    return _tensor(q @ _array(other) if left else _array(other) @ q)
+
+
+def _triangular_solve(b: Any, A: Any, upper: bool, transpose: bool, unitriangular: bool) -> tuple[Any, Any]:
+    """(the x of A x = b, of whose A one triangle counts, that triangle)."""
+    y, a = _array(b), _array(A)
+    half = np.triu(a, int(unitriangular)) if upper else np.tril(a, -int(unitriangular))
+    if unitriangular:
+        half = half + np.eye(a.shape[-1], dtype=a.dtype)
+    return _tensor(np.linalg.solve(np.swapaxes(half, -1, -2) if transpose else half, y)), _tensor(half)
 
 
 def _exchanged(pivots: Any, size: int) -> Any:
@@ -92,6 +123,7 @@ _define(
     {
         "Geqrf": (geqrf, {}),
         "Orgqr": (orgqr, {}),
+        "Ormqr": (ormqr, {"left": True, "transpose": False}),
         "LuSolve": (lu_solve, {}),
         "LuUnpack": (
             lambda LU_data, LU_pivots, unpack_data, unpack_pivots: _unpacked(LU_data, LU_pivots),

@@ -17,7 +17,7 @@ Tensor = _core.Tensor
 
 __all__ = [
     "PrimitiveWithCheck", "PrimitiveWithInfer", "constexpr", "derivative", "isconstant", "jacfwd", "jacrev", "jet", "linearize",
-    "list_len", "make_range", "prim_attr_register", "scalar_cast", "tail", "tuple_div", "tuple_len", "tuple_reversed",
+    "list_len", "make_range", "prim_arg_register", "prim_attr_register", "scalar_cast", "tail", "tuple_div", "tuple_len", "tuple_reversed",
     "tuple_to_array", "typeof",
 ]  # fmt: skip
 
@@ -125,14 +125,8 @@ def tuple_to_array(input_x: Any) -> Any:
 # --- Primitives that programs define ----------------------------------------------------------------------------------------
 
 
-def prim_attr_register(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate the ``__init__`` of a `Primitive`: its arguments become attributes, which `Primitive.attrs` has.
-
-    Parameters
-    ----------
-    fn : callable
-        The method.
-    """
+def _registered(fn: Callable[..., Any], are_attributes: bool) -> Callable[..., Any]:
+    """The ``__init__`` of a `Primitive` whose arguments become attributes of the object."""
 
     @functools.wraps(fn)
     def register(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -141,12 +135,35 @@ def prim_attr_register(fn: Callable[..., Any]) -> Callable[..., Any]:
         bound = inspect.signature(fn).bind(self, *args, **kwargs)
         bound.apply_defaults()
         for name, value in list(bound.arguments.items())[1:]:
-            self.init_attrs[name] = value
-            self.add_prim_attr(name, value)
+            if are_attributes:
+                self.init_attrs[name] = value
+                self.add_prim_attr(name, value)
             setattr(self, name, value)
         return fn(self, *args, **kwargs)
 
     return register
+
+
+def prim_attr_register(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate the ``__init__`` of a `Primitive`: its arguments become attributes, which `Primitive.attrs` has.
+
+    Parameters
+    ----------
+    fn : callable
+        The method.
+    """
+    return _registered(fn, True)
+
+
+def prim_arg_register(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate the ``__init__`` of a `Primitive`: its arguments become attributes of the object alone.
+
+    Parameters
+    ----------
+    fn : callable
+        The method.
+    """
+    return _registered(fn, False)
 
 
 class PrimitiveWithInfer(Primitive):

@@ -190,12 +190,6 @@ def mul_(self: Any, other: Any) -> Any:
     return self
 
 
-def bernoulli_(self: Any, p: Any = 0.5, generator: Any = None) -> Any:
-    """Ones, each with the probability `p`, and zeros in place."""
-    self[...] = _random.bernoulli(self, p, generator)
-    return self
-
-
 # --- Exchange -------------------------------------------------------------------------------------------------------------
 
 
@@ -285,7 +279,7 @@ _CONVERSIONS = {
 _OWN = (
     astype, item, tolist, numpy, copy, contiguous, is_contiguous, init_data, type_as, reshape, transpose, broadcast_to,
     repeat, flatten, resize, numel, dim, argmax, cumsum, diff, fill_diagonal, take, new_zeros, new_ones,
-    itemset, assign_value, fill_, mul_, bernoulli_, register_hook, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
+    itemset, assign_value, fill_, mul_, register_hook, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
 )
 # fmt: on
 

@@ -10,16 +10,24 @@ from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._core import _array, _tensor
 from framejit.ops import (
+    _candidates,
     _create,
+    _diagonals,
     _elementwise,
+    _factors,
     _further,
+    _in_place,
+    _language_forms,
     _linalg,
     _loss,
+    _methods,
     _primitive_forms,
     _random,
     _reduce,
+    _resize,
     _shape,
     _sparse,
+    _tables,
 )
 
 Tensor = _core.Tensor
@@ -32,7 +40,8 @@ _SAME = (
     "inplace_update inverse invert is_complex is_floating_point isneginf isposinf lcm ldexp lgamma log_matrix_determinant logaddexp "
     "logaddexp2 logcumsumexp logdet lstsq matrix_determinant matrix_power msort mvlgamma nanmean nanmedian nanquantile nextafter positive "
     "quantile renorm reverse reverse_sequence select_scatter sgn sinc slice_scatter slogdet soft_shrink svd unfold unique_consecutive "
-    "unsorted_segment_max unsorted_segment_min unsorted_segment_prod vsplit xdivy"
+    "unsorted_segment_max unsorted_segment_min unsorted_segment_prod vsplit xdivy bernoulli_ col2im diagonal_scatter exponential_ geqrf "
+    "lu_solve normal_ orgqr put_ random_ random_categorical uniform_ unique_with_pad"
 )
 _OTHER_NAMES = {
     "scatter_div": "tensor_scatter_div",
@@ -40,12 +49,19 @@ _OTHER_NAMES = {
     "scatter_min": "tensor_scatter_min",
     "scatter_mul": "tensor_scatter_mul",
     "scatter_sub": "tensor_scatter_sub",
+    "to_csr": "dense_to_sparse_csr",
 }
-_IN_PLACE = "clamp erfinv exp floor floor_divide index_fill log masked_fill remainder sigmoid sign tanh addmm"
+_IN_PLACE = "clamp erfinv exp fill_diagonal floor floor_divide index_fill log masked_fill masked_scatter remainder sigmoid sign tanh addmm"
+
+
+_MODULES = (
+    *(_elementwise, _reduce, _shape, _create, _random, _linalg, _loss, _further, _sparse, _resize),
+    *(_candidates, _diagonals, _factors, _in_place, _language_forms, _tables),
+)
 
 
 def _found(name: str) -> Any:
-    for module in (_elementwise, _reduce, _shape, _create, _random, _linalg, _loss, _further, _sparse):
+    for module in _MODULES:
         if hasattr(module, name):
             return getattr(module, name)
     return None
@@ -60,7 +76,7 @@ def _as_method(name: str, function: Any) -> Any:
     return method
 
 
-def _in_place(name: str, function: Any) -> Any:
+def _writing(name: str, function: Any) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         self[...] = function(self, *args, **kwargs)
         return self
@@ -260,11 +276,76 @@ def masked_scatter(self: Any, mask: Any, tensor: Any) -> Any:
     return _tensor(array)
 
 
+def index_copy_(self: Any, dim: int, index: Any, tensor: Any) -> Any:
+    """Write parts of another Tensor to the indices along an axis."""
+    array = _array(self).copy()
+    array[(slice(None),) * (dim % array.ndim) + (_array(index),)] = _array(tensor, self.dtype)
+    self[...] = _tensor(array)
+    return self
+
+
+def scatter_add_(self: Any, dim: int, index: Any, src: Any) -> Any:
+    """Add elements of `src` at the places along an axis that the indices say."""
+    whole = tuple(map(slice, index.shape))
+    self[...] = _further.tensor_scatter_elements(self, index, src[whole], dim, "add")
+    return self
+
+
+def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0) -> Any:
+    """Numbers of Cauchy's distribution in the same shape and dtype."""
+    return _candidates._cauchy(self.shape, median, sigma).astype(self.dtype)
+
+
+def log_normal(self: Any, mean: float = 1.0, std: float = 2.0) -> Any:
+    """Numbers in the same shape and dtype whose logarithms are of the normal distribution."""
+    return _candidates._log_normal(self, mean, std)
+
+
+def uniform(self: Any, from_: float = 0.0, to: float = 1.0, generator: Any = None) -> Any:
+    """Numbers from `from_` up to `to` in the same shape and dtype."""
+    return _in_place.uniform_(_create.zeros_like(self), from_, to, generator=generator)
+
+
+def triangular_solve(
+    self: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Any, Any]:
+    """(the x of A x = self, of whose A one triangle counts, that triangle)."""
+    return _factors._triangular_solve(self, A, upper, transpose, unitriangular)
+
+
+def ormqr(self: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Any:
+    """The product of Q, of whose reflectors and factors `geqrf` tells, and another matrix."""
+    return _factors.ormqr(self, input2, input3, left, transpose)
+
+
+def to_dlpack(self: Any) -> Any:
+    """The memory as a capsule of DLPack."""
+    return self.__dlpack__()
+
+
+class _Capsule:
+    """What DLPack's functions ask for a capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def from_dlpack(dlpack: Any) -> Any:
+    """The Tensor over the memory that a capsule of DLPack is of, or an object with ``__dlpack__``."""
+    return _methods.from_dlpack(dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack))
+
+
 # fmt: off
 _OWN = (
     fill, fills, gather, select, searchsorted, qr, top_k, argmax_with_value, argmin_with_value, ptp, choose, sum_to_size, index_put, index_put_,
     new_full, new_empty, zero_, requires_grad_, stride, value, set_dtype, set_const_arg, is_signed, storage_offset, data_ptr, to_coo, get_bytes,
-    kthvalue, masked_scatter,
+    kthvalue, masked_scatter, index_copy_, scatter_add_, cauchy, log_normal, uniform, triangular_solve, ormqr, to_dlpack,
 )
 # fmt: on
 # What holds for every Tensor here: it has its elements, on the one device, and nothing is put off.
@@ -311,12 +392,14 @@ def _install() -> None:
             methods[name] = _as_method(name, function)
     for name, own in _OTHER_NAMES.items():
         methods[name] = _as_method(own, _found(own))
+    own = {function.__name__: function for function in _OWN}
     for name in _IN_PLACE.split():
-        function = getattr(Tensor, name, None) or _found(name)
+        function = getattr(Tensor, name, None) or own.get(name) or _found(name)
         if function is not None:
-            methods[name + "_"] = _in_place(name, function)
-    methods.update({function.__name__: function for function in _OWN})
+            methods[name + "_"] = _writing(name, function)
+    methods.update(own)
     methods.update(type=type_, ndimension=Tensor.dim, nelement=Tensor.numel, index=Tensor.index_select)
+    methods["from_dlpack"] = staticmethod(from_dlpack)
     methods.update({name: _saying(name, answer) for name, answer in _TRUE.items()})
     methods.update({name: _itself(name) for name in ("move_to", "pin_memory", "offload", "data_sync", "wait_pipeline")})
     for name, method in {**_FACTS, **methods}.items():

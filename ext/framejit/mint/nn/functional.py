@@ -11,7 +11,7 @@ _SAME = (
     "sigmoid tanh mish softplus hardsigmoid hardswish hardshrink softshrink "
     "cross_entropy mse_loss l1_loss smooth_l1_loss layer_norm "
     "scaled_dot_product_attention adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d "
-    "cosine_embedding_loss fold group_norm interpolate max_unpool2d normalize pixel_shuffle prelu soft_margin_loss upsample"
+    "cosine_embedding_loss fold grid_sample group_norm interpolate max_unpool2d normalize pixel_shuffle prelu soft_margin_loss upsample"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split()})
 linear = ops.dense
@@ -279,7 +279,32 @@ def embedding(
 
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """input where above the threshold, else `value`."""
-    return ops.threshold(input, threshold, value)
+    return _put(input, ops.threshold(input, threshold, value), inplace)
+
+
+def elu_(input: Any, alpha: float = 1.0) -> Any:
+    """`elu` in place."""
+    return elu(input, alpha, True)
+
+
+def relu_(input: Any) -> Any:
+    """`relu` in place."""
+    return relu(input, True)
+
+
+def sigmoid_(input: Any) -> Any:
+    """`sigmoid` in place."""
+    return _put(input, ops.sigmoid(input), True)
+
+
+def hardtanh_(input: Any, min_val: float = -1, max_val: float = 1) -> Any:
+    """`hardtanh` in place."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def threshold_(input: Any, threshold: float, value: float) -> Any:
+    """`threshold` in place."""
+    return _put(input, ops.threshold(input, threshold, value), True)
 
 
 globals().update(_signatures.explained_functions(globals()))
