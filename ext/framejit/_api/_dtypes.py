@@ -141,26 +141,26 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
-def dtype_to_nptype(dtype: DType) -> type[np.generic]:
+def dtype_to_nptype(type_: DType) -> type[np.generic]:
     """Return NumPy's scalar type for a dtype.
 
     Parameters
     ----------
-    dtype : dtype
+    type_ : dtype
         A dtype of framejit.
     """
-    return numpy_dtype(dtype).type
+    return numpy_dtype(type_).type
 
 
-def pytype_to_dtype(python_type: type) -> DType:
+def pytype_to_dtype(obj: type) -> DType:
     """Return the dtype of Tensors that are built from values of a type.
 
     Parameters
     ----------
-    python_type : type
+    obj : type
         A Python type, or a scalar type of NumPy.
     """
-    return STRING if python_type is str else from_numpy(numpy_dtype(python_type))
+    return STRING if obj is str else from_numpy(numpy_dtype(obj))
 
 
 def get_py_obj_dtype(obj: Any) -> Any:
@@ -174,15 +174,15 @@ def get_py_obj_dtype(obj: Any) -> Any:
     return obj.dtype if hasattr(obj, "dtype") else pytype_to_dtype(type(obj))
 
 
-def dtype_to_pytype(dtype: DType) -> type:
+def dtype_to_pytype(type_: DType) -> type:
     """Return the Python type of an element.
 
     Parameters
     ----------
-    dtype : dtype
+    type_ : dtype
         A dtype of framejit.
     """
-    if dtype is STRING:
+    if type_ is STRING:
         return str
-    kind = numpy_dtype(dtype).kind
+    kind = numpy_dtype(type_).kind
     return {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}[kind]

@@ -199,6 +199,9 @@ def load_checkpoint(
     dec_mode: str = "AES-GCM",
     specify_prefix: Any = None,
     choice_func: Callable[[str], Any] | None = None,
+    crc_check: bool = False,
+    remove_redundancy: bool = False,
+    format: str = "ckpt",
 ) -> dict[str, Parameter]:
     """Return the Parameters of a file, by name. With `net`, also load them into that network, and warn if it has others.
 
@@ -220,6 +223,12 @@ def load_checkpoint(
         Ignored.
     choice_func : callable, optional
         It takes a name, and returns whether to load it, or another name for it.
+    crc_check : bool
+        Ignored: files are always checked.
+    remove_redundancy : bool
+        Ignored: each file has all Parameters.
+    format : {'ckpt', 'safetensors'}
+        Ignored: the file says what it is.
 
     Raises
     ------
@@ -238,6 +247,8 @@ def load_checkpoint(
     path = Path(ckpt_file_name)
     if not path.exists() and path.suffix not in (".ckpt", ".safetensors"):
         path = path.with_name(path.name + ".ckpt")
+    if format not in ("ckpt", "safetensors"):
+        raise ValueError(f"For 'load_checkpoint', the 'format' must be 'ckpt' or 'safetensors', but got {format!r}.")
     if dec_key is not None:
         raise ValueError("For 'load_checkpoint', there is no encryption: 'dec_key' must be None.")
     left_out, taken = [(one,) if isinstance(one, str) else tuple(one or ()) for one in (filter_prefix, specify_prefix)]
@@ -261,7 +272,7 @@ def load_checkpoint(
 
 
 def load_param_into_net(
-    net: Any, parameter_dict: dict[str, Parameter], strict_load: bool = False
+    net: Any, parameter_dict: dict[str, Parameter], strict_load: bool = False, remove_redundancy: bool = False
 ) -> tuple[list[str], list[str]]:
     """Load Parameters into a network, by name.
 
@@ -275,6 +286,8 @@ def load_param_into_net(
         The Parameters, as `load_checkpoint` returns them.
     strict_load : bool
         Whether every other dtype is an error.
+    remove_redundancy : bool
+        Ignored: there is one process, which has all Parameters.
 
     Returns
     -------

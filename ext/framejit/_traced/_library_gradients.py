@@ -111,6 +111,8 @@ def _rules_of_scipy() -> dict[Any, Any]:
     _rule(special.psi, signature="x", x=lambda x: Call(np.multiply, G, Call(trigamma, x)))
     _rule(trigamma, signature="x", x=lambda x: Call(np.multiply, G, Call(tetragamma, x)))
     _rule(special.erfinv, signature="x", x=lambda x: Call(np.multiply, G, Call(slope_of_erfinv, Y)))
+    for name in _OF_BESSEL:
+        _rule(getattr(special, name), signature="x", x=lambda x, name=name: Call(np.multiply, G, Call(slope_of_bessel, x, name)))
     return _RULES
 
 
@@ -140,6 +142,26 @@ def tetragamma(x: Any) -> Any:
 def slope_of_erfinv(y: Any) -> Any:
     """The derivative of the inverse of erf, by its value."""
     return np.multiply(np.exp(np.square(y)), y.dtype.type(np.sqrt(np.pi) / 2))
+
+
+# Bessel's functions: the derivative is a * other(x) + b * own(x) + c * sign(x) * own(x) + d * own(x) / x.
+_OF_BESSEL = {
+    "j0": ("j1", -1, 0, 0, 0), "j1": ("j0", 1, 0, 0, -1), "y0": ("y1", -1, 0, 0, 0), "y1": ("y0", 1, 0, 0, -1),
+    "i0": ("i1", 1, 0, 0, 0), "i1": ("i0", 1, 0, 0, -1), "k0": ("k1", -1, 0, 0, 0), "k1": ("k0", -1, 0, 0, -1),
+    "i0e": ("i1e", 1, 0, -1, 0), "i1e": ("i0e", 1, 0, -1, -1), "k0e": ("k1e", -1, 1, 0, 0), "k1e": ("k0e", -1, 1, 0, -1),
+}  # fmt: skip
+
+
+def slope_of_bessel(x: Any, name: str) -> Any:
+    """The derivative of one of Bessel's functions."""
+    from scipy import special
+
+    other, a, b, c, d = _OF_BESSEL[name]
+    own = getattr(special, name)(x)
+    out = a * getattr(special, other)(x) + b * own + c * np.sign(x) * own
+    if d:  # own(x) / x is 1 / 2 at 0
+        out = out + d * np.where(x == 0, 0.5, own / np.where(x == 0, 1, x))
+    return out.astype(x.dtype)
 
 
 def added_items(like: Any, key: Any, values: Any) -> Any:

@@ -12,9 +12,9 @@ def inv(input: Any) -> Any:
     return ops.inverse(input)
 
 
-def qr(input: Any, mode: str = "reduced") -> Any:
+def qr(A: Any, mode: str = "reduced") -> Any:
     """(Q, R) with orthonormal Q and upper triangle R."""
-    return ops.qr(input, mode)
+    return ops.qr(A, mode)
 
 
 def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:

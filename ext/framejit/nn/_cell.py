@@ -428,6 +428,13 @@ class Cell(CellState):
         return f"{type(self).__name__}({inner})" if not lines else f"{type(self).__name__}(\n{inner}\n)"
 
 
+class _Plain(Cell):
+    """A cell that is made without arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 class GraphCell(Cell):
     """A cell around a graph that `load` has given, or around a function.
 

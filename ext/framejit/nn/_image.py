@@ -9,7 +9,7 @@ import numpy as np
 from framejit import ops
 from framejit._api._dtypes import ALL
 from framejit._tensors._tensor import Tensor
-from framejit.nn._cell import Cell
+from framejit.nn._cell import Cell, _Plain
 from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor
 from framejit.nn._containers import CellList
 from framejit.nn._convolution import Conv2d
@@ -305,16 +305,8 @@ class CentralCrop(Cell):
         return image[..., top : height - top, left : width - left]
 
 
-class ImageGradients(Cell):
-    """Differences of neighbours down and to the right; 0 in the last row and column.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class ImageGradients(_Plain):
+    """Differences of neighbours down and to the right; 0 in the last row and column."""
 
     def construct(self, images: Any) -> Any:
         """(down, right)."""

@@ -11,7 +11,7 @@ from framejit import ops
 from framejit._api._dtypes import ALL
 from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, initializer
-from framejit.nn._cell import Cell
+from framejit.nn._cell import Cell, _Plain
 from framejit.nn._checks import fits, in_unit, of_type, positive_int
 
 _FLOAT32 = ALL["float32"]
@@ -134,32 +134,16 @@ class Identity(Cell):
         return input
 
 
-class FastGelu(Cell):
-    """x / (1 + exp(-1.702 * abs(x))) * exp(0.851 * (x - abs(x))).
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class FastGelu(_Plain):
+    """x / (1 + exp(-1.702 * abs(x))) * exp(0.851 * (x - abs(x)))."""
 
     def construct(self, x: Any) -> Any:
         """The function."""
         return ops.fast_gelu(x)
 
 
-class Softmax2d(Cell):
-    """Softmax over the channels of [N, C, H, W] or [C, H, W].
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class Softmax2d(_Plain):
+    """Softmax over the channels of [N, C, H, W] or [C, H, W]."""
 
     def construct(self, x: Any) -> Any:
         """The function."""

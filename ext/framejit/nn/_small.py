@@ -8,38 +8,22 @@ from framejit import ops
 from framejit._api._dtypes import ALL
 from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import initializer
-from framejit.nn._cell import Cell
+from framejit.nn._cell import Cell, _Plain
 from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor
 
 _FLOAT32 = ALL["float32"]
 
 
-class Tril(Cell):
-    """The lower triangle.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class Tril(_Plain):
+    """The lower triangle."""
 
     def construct(self, x: Any, k: int = 0) -> Any:
         """0 elsewhere."""
         return ops.tril(x, k)
 
 
-class Triu(Cell):
-    """The upper triangle.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class Triu(_Plain):
+    """The upper triangle."""
 
     def construct(self, x: Any, k: int = 0) -> Any:
         """0 elsewhere."""
@@ -204,32 +188,16 @@ class MatMul(Cell):
         return ops.matmul(x1, ops.swapaxes(x2, -1, -2) if self.transpose_x2 and x2.ndim > 1 else x2)
 
 
-class MatInverse(Cell):
-    """The inverse of a matrix.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class MatInverse(_Plain):
+    """The inverse of a matrix."""
 
     def construct(self, a: Any) -> Any:
         """The inverse."""
         return ops.inverse(a)
 
 
-class MatDet(Cell):
-    """The determinant of a matrix.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class MatDet(_Plain):
+    """The determinant of a matrix."""
 
     def construct(self, a: Any) -> Any:
         """The determinant."""
@@ -446,16 +414,8 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
 # --- Functions of math ------------------------------------------------------------------------------------------------------------
 
 
-class IGamma(Cell):
-    """The regularized lower incomplete gamma function.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class IGamma(_Plain):
+    """The regularized lower incomplete gamma function."""
 
     def construct(self, a: Any, x: Any) -> Any:
         """The function, of float32."""
@@ -465,16 +425,8 @@ class IGamma(Cell):
         return ops.igamma(a, x)
 
 
-class LBeta(Cell):
-    """log(gamma(x) * gamma(y) / gamma(x + y)).
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class LBeta(_Plain):
+    """log(gamma(x) * gamma(y) / gamma(x + y))."""
 
     def construct(self, x: Any, y: Any) -> Any:
         """The function, of float16 or float32."""
@@ -489,16 +441,8 @@ def _on_diagonal(rows: int, columns: int) -> Any:
     return ops.arange(rows).reshape((-1, 1)) == ops.arange(columns)
 
 
-class MatrixDiag(Cell):
-    """Matrices with the last dimension as their diagonals.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class MatrixDiag(_Plain):
+    """Matrices with the last dimension as their diagonals."""
 
     def construct(self, input_x: Any) -> Any:
         """0 elsewhere."""
@@ -506,32 +450,16 @@ class MatrixDiag(Cell):
         return ops.where(_on_diagonal(size, size), input_x.expand_dims(-1), ops.zeros((), input_x.dtype))
 
 
-class MatrixDiagPart(Cell):
-    """The diagonals of matrices.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class MatrixDiagPart(_Plain):
+    """The diagonals of matrices."""
 
     def construct(self, input_x: Any) -> Any:
         """The last two dimensions as one."""
         return ops.diagonal(input_x, 0, -2, -1)
 
 
-class MatrixSetDiag(Cell):
-    """Matrices with other diagonals.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class MatrixSetDiag(_Plain):
+    """Matrices with other diagonals."""
 
     def construct(self, input_x: Any, diagonal: Any) -> Any:
         """The matrices."""
@@ -543,16 +471,8 @@ class MatrixSetDiag(Cell):
 # --- Sparse matrices --------------------------------------------------------------------------------------------------------------
 
 
-class SparseToDense(Cell):
-    """A `COOTensor` as a Tensor.
-
-    Parameters
-    ----------
-    auto_prefix : bool
-        Whether the names of Parameters begin with the name of the attribute that holds the cell.
-    flags : dict, optional
-        Attributes to set.
-    """
+class SparseToDense(_Plain):
+    """A `COOTensor` as a Tensor."""
 
     def construct(self, sparse_tensor: Any) -> Any:
         """The Tensor."""

@@ -70,9 +70,12 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     return _tensor(np.arange(start, end, step, _dtype(dtype)))
 
 
-def range(start: Any, end: Any = None, step: Any = 1, maxlen: int = 1000000) -> Any:
-    """The same as `arange`."""
-    return arange(start, end, step)
+def range(start: Any, end: Any, step: Any, maxlen: int = 1000000) -> Any:
+    """Numbers from `start` up to `end`; more than `maxlen` are an error."""
+    out = arange(start, end, step)
+    if out.size > maxlen:
+        raise ValueError(f"For 'range', there must be at most {maxlen} numbers, but got {out.size}.")
+    return out
 
 
 def linspace(start: Any, end: Any, steps: int) -> Any:

@@ -280,9 +280,13 @@ def sigmoid(input: Any) -> Any:
     return _op_divide(1, _op_add(1, _op_exp(_op_negative(input))))
 
 
-def relu(input: Any) -> Any:
-    """max(input, 0)."""
-    return _op_maximum(0, input)  # in this order its gradient at 0 is 0
+def relu(input: Any, inplace: bool = False) -> Any:
+    """max(input, 0); `inplace` writes it into the input."""
+    out = _op_maximum(0, input)  # in this order its gradient at 0 is 0
+    if not inplace:
+        return out
+    input[...] = out
+    return input
 
 
 def relu6(x: Any) -> Any:

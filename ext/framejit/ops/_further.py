@@ -34,7 +34,11 @@ _BOOL, _INT32 = ALL["bool_"], ALL["int32"]
 
 # Names of MindSpore's that stand for others.
 soft_shrink = _elementwise.softshrink
-top_k = _shape.topk
+
+
+def top_k(input_x: Any, k: int, sorted: bool = True) -> Any:
+    """The k largest elements along the last dimension, and where they are (int32)."""
+    return _shape.topk(input_x, k, sorted=sorted)
 
 
 # --- What things are ----------------------------------------------------------------------------------------------------------
@@ -398,9 +402,14 @@ def _into(name: str, ufunc: Any, nd: bool) -> Any:
         input_x[...] = _tensor(x)
         return input_x
 
-    scatter.__name__ = scatter.__qualname__ = name
-    scatter.__doc__ = "Writes into the Tensor, which is also the result."
-    return scatter
+    def without_locking(input_x: Any, indices: Any, updates: Any) -> Any:
+        return scatter(input_x, indices, updates)
+
+    public = scatter if nd or name == "scatter_sub" else without_locking
+    for function in (scatter, public):
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = "Writes into the Tensor, which is also the result."
+    return scatter, public
 
 
 _INTO = {
@@ -413,20 +422,26 @@ _INTO = {
     "min": np.minimum,
 }
 for _name, _ufunc in _INTO.items():
-    globals()["scatter_" + _name] = _into("scatter_" + _name, _ufunc, False)
-    globals()["scatter_nd_" + _name] = _into("scatter_nd_" + _name, _ufunc, True)
-    __all__ += ["scatter_" + _name, "scatter_nd_" + _name]
+    for _own, _nd in (("scatter_" + _name, False), ("scatter_nd_" + _name, True)):
+        globals()["_" + _own], globals()[_own] = _into(_own, _ufunc, _nd)
+        __all__ += [_own]
 
 
 def _segments(name: str, ufunc: Any, start: Any) -> Any:
-    def reduced(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
-        x, at = _array(input_x), _array(segment_ids)
-        lines = x.reshape((-1, *x.shape[at.ndim :]))
+    def reduced(x: Any, segment_ids: Any, num_segments: int) -> Any:
+        rows, at = _array(x), _array(segment_ids)
+        lines = rows.reshape((-1, *rows.shape[at.ndim :]))
         count = num_segments.item() if isinstance(num_segments, _core.Tensor) else num_segments
-        out = np.full((count, *lines.shape[1:]), start(x.dtype), x.dtype)
+        out = np.full((count, *lines.shape[1:]), start(rows.dtype), rows.dtype)
         ufunc.at(out, at.reshape(-1), lines)
         return _tensor(out)
 
+    if name == "unsorted_segment_sum":
+
+        def summed(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
+            return of_x(input_x, segment_ids, num_segments)
+
+        of_x, reduced = reduced, summed
     reduced.__name__ = reduced.__qualname__ = name
     reduced.__doc__ = "Of the parts with each id, for all ids below `num_segments`."
     return reduced
@@ -501,30 +516,48 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str) -> Any:
 # --- Windows --------------------------------------------------------------------------------------------------------------------------
 
 
-def _window(name: str, symmetric: Any, default: str = "float32") -> Any:
-    def window(window_length: int, periodic: bool = True, *options: Any, dtype: Any = None, **named: Any) -> Any:
-        if not isinstance(window_length, int) or isinstance(window_length, bool):
-            raise TypeError(f"For '{name}', the 'window_length' must be int, but got {type(window_length).__name__}.")
-        if window_length < 0:
-            raise ValueError(f"For '{name}', the 'window_length' must not be negative, but got {window_length}.")
-        more = window_length > 1 and periodic
-        out = symmetric(window_length + more, *options, **named)[:window_length]
-        return _tensor(np.asarray(out, _dtype(ALL[default] if dtype is None else dtype)))
-
-    window.__name__ = window.__qualname__ = name
-    window.__doc__ = "A window; without `periodic` it is symmetric."
-    return window
+def _window(name: str, symmetric: Any, length: Any, periodic: bool, dtype: Any, default: str = "float32") -> Any:
+    if not isinstance(length, int) or isinstance(length, bool):
+        raise TypeError(f"For '{name}', the 'window_length' must be int, but got {type(length).__name__}.")
+    if length < 0:
+        raise ValueError(f"For '{name}', the 'window_length' must not be negative, but got {length}.")
+    out = symmetric(length + (length > 1 and periodic))[:length]
+    return _tensor(np.asarray(out, _dtype(ALL[default] if dtype is None else dtype)))
 
 
-def _hamming(length: int, alpha: float = 0.54, beta: float = 0.46) -> np.ndarray:
-    if length == 1:
-        return np.ones(1)
-    return alpha - beta * np.cos(2 * np.pi * np.arange(length) / (length - 1))
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
+    """A triangle; without `periodic` it is symmetric."""
+    return _window("bartlett_window", np.bartlett, window_length, periodic, dtype)
 
 
-hamming_window, hann_window = _window("hamming_window", _hamming), _window("hann_window", np.hanning, "float64")
-bartlett_window, blackman_window = _window("bartlett_window", np.bartlett), _window("blackman_window", np.blackman)
-kaiser_window = _window("kaiser_window", lambda length, beta=12.0: np.kaiser(length, beta), "float64")
+def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
+    """A sum of three cosines; without `periodic` it is symmetric."""
+    return _window("blackman_window", np.blackman, window_length, periodic, dtype)
+
+
+def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
+    """A raised cosine; without `periodic` it is symmetric."""
+    return _window("hann_window", np.hanning, window_length, periodic, dtype, "float64")
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
+) -> Any:
+    """alpha - beta * cos; without `periodic` it is symmetric."""
+
+    def symmetric(length: int) -> np.ndarray:
+        if length == 1:
+            return np.ones(1)
+        return alpha - beta * np.cos(2 * np.pi * np.arange(length) / (length - 1))
+
+    return _window("hamming_window", symmetric, window_length, periodic, dtype)
+
+
+def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Any:
+    """Kaiser's window, which is narrower with a larger `beta`; without `periodic` it is symmetric."""
+    return _window(
+        "kaiser_window", lambda length: np.kaiser(length, beta), window_length, periodic, dtype, "float64"
+    )
 
 
 def row_stack(tensors: Any) -> Any:

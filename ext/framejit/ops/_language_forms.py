@@ -135,7 +135,8 @@ def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
             f"For 'bidense', the inputs must have the same shape but for the last dimension, but got {input1.shape} and {input2.shape}."
         )
     x, y, w = (_array(one) for one in (input1, input2, weight))
-    left = np.tensordot(x.reshape((-1, x.shape[-1])), w, (1, 1))
+    columns = np.swapaxes(w, 0, 1).reshape((x.shape[-1], -1))
+    left = np.matmul(x.reshape((-1, x.shape[-1])), columns).reshape((-1, w.shape[0], y.shape[-1]))
     out = _tensor((left * y.reshape((-1, 1, y.shape[-1]))).sum(-1).reshape((*x.shape[:-1], w.shape[0])))
     if bias is None:
         return out

@@ -13,7 +13,7 @@ from framejit.ops._reduce import _axes, sum
 
 __all__ = [
     "addbmm", "addr", "adjoint", "batch_dot", "block_diag", "cholesky", "cholesky_inverse", "cholesky_solve", "cov",
-    "cross", "det", "dist", "eig", "eigvals", "fftshift", "ifftshift", "igamma", "igammac", "inverse", "kron",
+    "cross", "det", "dist", "eig", "eigvals", "fftshift", "i0", "ifftshift", "igamma", "igammac", "inverse", "kron",
     "log_matrix_determinant", "logdet", "lstsq", "matrix_determinant", "matrix_exp", "matrix_norm", "matrix_power",
     "matrix_solve", "mvlgamma", "pinv", "polygamma", "qr", "slogdet", "svd", "trapz", "vander", "vecdot",
     "vector_norm", "xdivy", "zeta",
@@ -294,10 +294,14 @@ def _of_special(name: str, own: str) -> Any:
 for _name, _own in (
     *[(name, f"bessel_{name}") for name in ("j0", "j1", "y0", "y1", "k0", "k1", "i0", "i1")],
     *[(name, f"bessel_{name}") for name in ("k0e", "k1e", "i0e", "i1e")],
-    ("i0", "i0"),
 ):
     globals()[_own] = _of_special(_name, _own)
     __all__ += [_own]
+
+
+def i0(input: Any) -> Any:
+    """scipy.special.i0 of each element."""
+    return _special("i0", input)
 
 
 def _of_two(name: str, x: Any, y: Any) -> Any:

@@ -126,8 +126,12 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else _op_multiply(loss, weight), reduction)
 
 
-def nll_loss(inputs: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
-    """-inputs at the class `target`; the mean is weighted."""
+def nll_loss(
+    inputs: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+) -> Any:  # fmt: skip
+    """-inputs at the class `target`; the mean is weighted. With `label_smoothing` that part of the target is shared among all classes."""
+    if label_smoothing:
+        return _smoothed(inputs, target, weight, ignore_index, reduction, label_smoothing)
     x, at = _array(inputs), _array(target)
     counted = at != ignore_index
     safe = np.where(counted, at, 0)
@@ -137,6 +141,19 @@ def nll_loss(inputs: Any, target: Any, weight: Any = None, ignore_index: int = -
     if reduction == "mean":
         return _tensor((picked * scale).sum() / scale.sum())
     return _reduced(_tensor(picked * scale), reduction)
+
+
+def _smoothed(
+    inputs: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    if not 0 < label_smoothing <= 1:
+        raise ValueError(f"For 'nll_loss', the 'label_smoothing' must be from 0 to 1, but got {label_smoothing}.")
+    x = _array(inputs)
+    scaled = x if weight is None else x * _array(weight).reshape((-1, *(1,) * (x.ndim - 2)))
+    spread = np.where(_array(target) == ignore_index, x.dtype.type(0), -scaled.sum(1))
+    rest = _reduced(_tensor(spread), reduction)
+    own = nll_loss(inputs, target, weight, ignore_index, reduction)
+    return _op_add(_op_multiply(own, 1.0 - label_smoothing), _op_multiply(rest, label_smoothing / x.shape[1]))
 
 
 def cross_entropy(

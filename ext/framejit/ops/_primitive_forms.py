@@ -95,24 +95,6 @@ def _unit_length(x: Any, axis: Any, epsilon: float) -> Any:
 # --- Shapes ---------------------------------------------------------------------------------------------------------------
 
 
-def _strided_slice(
-    x: Any, begin: Any, end: Any, strides: Any, begin_mask: int, end_mask: int, ellipsis_mask: int, new_axis_mask: int,
-    shrink_axis_mask: int,
-) -> Any:  # fmt: skip
-    """``x[begin:end:strides]``; a bit of a mask says of one item that it begins or ends with the axis, is ``...``, None, or an index."""
-    key: list[Any] = []
-    for i, (first, last, step) in enumerate(zip(begin, end, strides)):
-        if ellipsis_mask >> i & 1:
-            key.append(...)
-        elif new_axis_mask >> i & 1:
-            key.append(None)
-        elif shrink_axis_mask >> i & 1:
-            key.append(0 if begin_mask >> i & 1 else first)
-        else:
-            key.append(slice(None if begin_mask >> i & 1 else first, None if end_mask >> i & 1 else last, step))
-    return x[tuple(key)]
-
-
 def _inverse_permutation(x: Any) -> Any:
     if isinstance(x, (tuple, list)):
         out = [0] * len(x)
@@ -221,7 +203,7 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
         {},
     ),
     "StridedSlice": (
-        _strided_slice,
+        _shape.strided_slice,
         dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0),
     ),
     "Unstack": (lambda x, axis, num: _shape.unstack(x, axis), {"axis": 0, "num": None}),

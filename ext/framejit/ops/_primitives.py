@@ -251,7 +251,7 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
         for name, function in (pair.split(":") for pair in names.split())
     },
     **{
-        "Scatter" + kind + name: (getattr(_further, f"scatter_{own}{name.lower()}"), {"use_locking": name == "Update"})
+        "Scatter" + kind + name: (getattr(_further, f"_scatter_{own}{name.lower()}"), {"use_locking": name == "Update"})
         for kind, own in (("", ""), ("Nd", "nd_"))
         for name in ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")
     },

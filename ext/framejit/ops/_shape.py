@@ -147,7 +147,9 @@ def size(input_x: Any) -> Any:
     return input_x.size
 
 
-numel = size
+def numel(input: Any) -> Any:
+    """The number of elements."""
+    return size(input)
 
 
 def dtype(input_x: Any) -> Any:
@@ -271,9 +273,22 @@ def slice_(input_x: Any, begin: Any, size: Any) -> Any:
     return _tensor(_array(input_x)[key])
 
 
-def strided_slice(input_x: Any, begin: Any, end: Any, strides: Any) -> Any:
-    """``input_x[begin:end:strides]`` for each dimension."""
-    return _tensor(_array(input_x)[tuple([slice(b, e, s) for b, e, s in zip(begin, end, strides)])])
+def strided_slice(
+    input_x: Any, begin: Any, end: Any, strides: Any, begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Any:  # fmt: skip
+    """``input_x[begin:end:strides]``; a bit of a mask says of one item that it begins or ends with the axis, is ``...``, None, or an index."""
+    key: list[Any] = []
+    for i, (first, last, step) in enumerate(zip(_ints(begin), _ints(end), _ints(strides))):
+        if ellipsis_mask >> i & 1:
+            key.append(...)
+        elif new_axis_mask >> i & 1:
+            key.append(None)
+        elif shrink_axis_mask >> i & 1:
+            key.append(0 if begin_mask >> i & 1 else first)
+        else:
+            key.append(slice(None if begin_mask >> i & 1 else first, None if end_mask >> i & 1 else last, step))
+    return _tensor(_array(input_x)[tuple(key)])
 
 
 def tile(input: Any, dims: Any) -> Any:
@@ -474,7 +489,9 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return tuple([_tensor(x) for x in found]) if as_tuple else _tensor(np.stack(found, axis=-1))
 
 
-argwhere = nonzero
+def argwhere(input: Any) -> Any:
+    """Where elements are not 0: a row of indices for each."""
+    return nonzero(input)
 
 
 def _updated(input_x: Any, indices: Any, updates: Any, ufunc: Any) -> Any:
@@ -527,8 +544,10 @@ def scatter(input: Any, axis: int, index: Any, src: Any) -> Any:
     return _tensor(x)
 
 
-def index_add(x: Any, indices: Any, y: Any, axis: int) -> Any:
-    """A copy with y added along `axis` at the indices."""
+def index_add(
+    x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True
+) -> Any:
+    """A copy with y added along `axis` at the indices, which are always checked."""
     out = np.array(_array(x))
     np.add.at(out, (slice(None),) * (axis % out.ndim) + (_array(indices),), _array(y, x.dtype))
     return _tensor(out)
@@ -581,7 +600,29 @@ def unique(input: Any) -> Any:
     return _tensor(values[order]), _tensor(np.argsort(order)[at].reshape(input.shape).astype(np.int32))
 
 
-def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Where the values would be put in."""
-    found = np.searchsorted(_array(sorted_sequence), _array(values), "right" if right else "left")
+def searchsorted(
+    sorted_sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+) -> Any:  # fmt: skip
+    """Where the values would be put into what is sorted, or is by `sorter`: for rows along the last dimension, row by row."""
+    if side not in (None, "left", "right"):
+        raise ValueError(
+            f"For 'searchsorted', the argument 'side' should be one of in [None, 'left', 'right'], but got {side}."
+        )
+    if side == "left" and right:
+        raise ValueError(
+            "For 'searchsorted', side and right can't be set to opposites, got side of left while right was True."
+        )
+    to_right = "right" if right or side == "right" else "left"
+    rows, wanted = _array(sorted_sequence), _array(values)
+    if sorter is not None:
+        rows = np.take_along_axis(rows, _array(sorter), -1)
+    if rows.ndim == 1:
+        found = np.searchsorted(rows, wanted, to_right)
+    else:
+        if wanted.shape[:-1] != rows.shape[:-1]:
+            raise ValueError(
+                f"For 'searchsorted', rows and values must have the same leading dimensions, but got {rows.shape} and {wanted.shape}."
+            )
+        lines = zip(rows.reshape((-1, rows.shape[-1])), wanted.reshape((-1, wanted.shape[-1])))
+        found = np.stack([np.searchsorted(row, of, to_right) for row, of in lines]).reshape(wanted.shape)
     return _tensor(np.asarray(found, np.int32 if out_int32 else np.int64))

@@ -459,10 +459,12 @@ def csr_mv(csr_tensor: Any, dense: Any) -> Any:
     return csr_tensor.mv(dense)
 
 
-def csr_mm(a: Any, b: Any, trans_a: bool = False, trans_b: bool = False) -> Any:
+def csr_mm(
+    a: Any, b: Any, trans_a: bool = False, trans_b: bool = False, adjoint_a: bool = False, adjoint_b: bool = False
+) -> Any:
     """The product of a CSRTensor with a Tensor or a CSRTensor."""
-    if trans_a or trans_b:
-        raise ValueError("For 'csr_mm', 'trans_a' and 'trans_b' must be False.")
+    if trans_a or trans_b or adjoint_a or adjoint_b:
+        raise ValueError("For 'csr_mm', 'trans_a', 'trans_b', 'adjoint_a' and 'adjoint_b' must be False.")
     return a.mm(b)
 
 

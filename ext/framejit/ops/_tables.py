@@ -35,13 +35,13 @@ def _segments(ufunc: Any, empty: float, mean: bool = False) -> Any:
         count = int(at[-1]) + 1 if len(at) else 0
         shape = (count, *rows.shape[1:])
         there = np.bincount(at, minlength=count).reshape((count, *(1,) * (rows.ndim - 1)))
-        if ufunc is np.add:  # gradients follow sums
-            out = np.zeros(shape, rows.dtype)
-            np.add.at(out, at, rows)
+        if ufunc is np.add and rows.dtype.kind in "fc":  # a product, which gradients follow
+            which = (np.arange(count)[:, None] == at).astype(rows.dtype)
+            out = np.matmul(which, rows.reshape((len(at), -1))).reshape(shape)
         else:
             ends = np.searchsorted(at, np.arange(count))
             ends = np.minimum(ends, len(at) - 1)
-            out = np.where(there > 0, ufunc.reduceat(rows, ends, 0), rows.dtype.type(empty))
+            out = np.where(there > 0, ufunc.reduceat(rows, ends, 0, rows.dtype), rows.dtype.type(empty))
         if mean:
             many = np.maximum(there, 1)
             out = out / many.astype(rows.dtype) if rows.dtype.kind in "fc" else _towards_zero(out, many)

@@ -11,7 +11,7 @@ _SAME = (
     "sigmoid tanh mish softplus hardsigmoid hardswish hardshrink softshrink "
     "cross_entropy mse_loss l1_loss smooth_l1_loss layer_norm "
     "scaled_dot_product_attention adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d "
-    "cosine_embedding_loss fold grid_sample group_norm interpolate max_unpool2d normalize pixel_shuffle prelu soft_margin_loss upsample"
+    "cosine_embedding_loss fold grid_sample group_norm interpolate normalize pixel_shuffle prelu soft_margin_loss"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split()})
 linear = ops.dense
@@ -237,9 +237,9 @@ def batch_norm(
     return ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """While training, zeros instead of whole images."""
-    return ops.dropout2d(input, p, training)
+    return _put(input, ops.dropout2d(input, p, training), inplace)
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
@@ -280,6 +280,20 @@ def embedding(
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """input where above the threshold, else `value`."""
     return _put(input, ops.threshold(input, threshold, value), inplace)
+
+
+def max_unpool2d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """Zeros with the elements at the places from which `max_pool2d` took them."""
+    return ops.max_unpool2d(input, indices, kernel_size, stride, padding, output_size)
+
+
+def upsample(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Any:
+    """The input in another size, or with its size times a factor."""
+    return ops.interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def elu_(input: Any, alpha: float = 1.0) -> Any:
