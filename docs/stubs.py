@@ -24,9 +24,11 @@ MODULES = (
 # Modules whose names another module has too, once it is asked for them.
 _LAZY = {"nn": ("train._metrics", "train._measures")}
 _NAMES_OF_TYPES = {"DType": DType, "Tensor": Tensor}
-_OPERANDS = {1: "input: Any, /", 2: "input: Any, other: Any, /"}
-_COUNTS = {row.compute: row.operands for row in OPERATORS}
-_CORE_OPERANDS = {1: "x: Any, /", 2: "x: Any, y: Any, /"}
+
+
+def _operands(function: BuiltinFunctionType) -> str:
+    """The parameters of an operator of the table."""
+    return ", ".join([f"{name}: Any" for name in inspect.signature(function).parameters])
 
 
 def public_names(module: ModuleType) -> set[str]:
@@ -107,7 +109,7 @@ class _Stub:
             else:
                 self.lines.append(f"{name} = {self.reference(value)}")
         elif isinstance(value, BuiltinFunctionType):
-            self.lines.append(f"def {name}({_OPERANDS[_COUNTS[value]]}) -> {self.type_name(Tensor)}: ...")
+            self.lines.append(f"def {name}({_operands(value)}) -> {self.type_name(Tensor)}: ...")
         elif isinstance(value, FunctionType):
             self.lines.append(self.function(name, value))
         elif isinstance(value, type):
@@ -198,7 +200,7 @@ def core_stub(text: str) -> str:
     """The stub of the compiled half with the functions of the operator table, which are at its end, made anew."""
     head, mark, _ = text.partition("# Operators of the table")
     line = (mark + text.partition(mark)[2]).partition("\n")[0]
-    functions = [f"def _op_{row.name}({_CORE_OPERANDS[row.operands]}) -> Any: ..." for row in OPERATORS]
+    functions = [f"def _op_{row.name}({_operands(row.compute)}) -> Any: ..." for row in OPERATORS]
     return "\n".join([head + line, *sorted(functions)]) + "\n"
 
 

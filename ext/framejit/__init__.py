@@ -81,7 +81,7 @@ _LAZY = {
         "context",
     ),
     **dict.fromkeys(("Generator", "default_generator"), "_tensors._random"),
-    "seed": "context",
+    **dict.fromkeys(("seed", "set_recursion_limit", "run_check"), "context"),
     **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_files._checkpoint"),
     **dict.fromkeys(("export", "load"), "_files._export"),
     **dict.fromkeys(

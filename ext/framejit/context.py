@@ -242,6 +242,33 @@ def initial_seed() -> int:
     return _seed or 0
 
 
+def set_recursion_limit(recursion_limit: int = 1000) -> None:
+    """Store the setting ``max_call_depth``.
+
+    Parameters
+    ----------
+    recursion_limit : int
+        The value of the setting.
+    """
+    if not isinstance(recursion_limit, int) or isinstance(recursion_limit, bool) or recursion_limit <= 0:
+        raise ValueError(
+            f"The input value must be int and must > 0, but got '{recursion_limit}' with type '{type(recursion_limit).__name__}'."
+        )
+    set_context(max_call_depth=recursion_limit)
+
+
+def run_check() -> None:
+    """Print the version, and whether a compiled product is right."""
+    from framejit import __version__
+    from framejit._api._jit import jit
+    from framejit._core import Tensor
+
+    x = Tensor(np.ones((2, 3), np.float32))
+    right = bool((jit(lambda x, y: x * y)(x, x + 1).asnumpy() == 2).all())
+    print(f"framejit version: {__version__}")
+    print(f"The result of multiplication calculation is {'correct' if right else 'wrong'}, framejit runs on [CPU].")
+
+
 def get_rng_state() -> Any:
     """Return the state of the random functions, for `set_rng_state`."""
     return np.random.get_state(), _random.get_state()

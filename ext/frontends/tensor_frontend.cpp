@@ -117,11 +117,21 @@ class TensorFrontend final : public capture::Frontend {
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const Keyword> keywords) override {
     if (callable == reinterpret_cast<PyObject*>(tensor_type())) return construct(session, args, keywords);
-    if (!keywords.empty()) return break_at(BreakId::UnsupportedArgument, "a function of Tensors with keywords");
     if (std::optional<Op> op = tensor::operator_of(callable)) {
-      if (args.size() != graph::def(*op).operands) return break_at(BreakId::WouldRaise, "a wrong number of arguments");
-      return args.size() == 1 ? apply_one(session, *op, args[0]) : apply(session, *op, args[0], args[1]);
+      const graph::OpDef& row = graph::def(*op);
+      if (args.size() + keywords.size() != row.operands)
+        return break_at(BreakId::WouldRaise, "a wrong number of arguments");
+      std::array<Value*, 2> operands{};
+      std::ranges::copy(args, operands.begin());
+      for (const auto& [key, value] : keywords) {
+        const int at = tensor::operand_named(row, key);
+        if (at < 0 || operands[static_cast<std::size_t>(at)])
+          return break_at(BreakId::WouldRaise, "a keyword that is not there");
+        operands[static_cast<std::size_t>(at)] = value;
+      }
+      return row.operands == 1 ? apply_one(session, *op, operands[0]) : apply(session, *op, operands[0], operands[1]);
     }
+    if (!keywords.empty()) return break_at(BreakId::UnsupportedArgument, "a function of Tensors with keywords");
     if (std::optional<TensorFunction> function = tensor::tensor_function(callable)) {
       switch (*function) {
         case TensorFunction::Array: return to_array(session, args);

@@ -2,6 +2,7 @@
 // warns.
 #include "ext/tensor/tensor_operators.h"
 
+#include <algorithm>
 #include <array>
 #include <cfloat>
 #include <cmath>
@@ -243,24 +244,53 @@ PyObject* apply_unary(Op op, PyObject* x) {
 
 namespace {
 
-PyObject* call_operator(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+constexpr std::array<std::array<std::string_view, 5>, 2> kNames{
+    {{"input", "x", "input_x", "dividend", "tensor"}, {"other", "y", "exponent", "mat2", "divisor"}}};
+
+/// The operands in their order, from those by position and those by name.
+bool in_order(const graph::OpDef& row, PyObject* const* args, Py_ssize_t count, PyObject* names,
+              std::array<PyObject*, 2>& operands) {
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  const std::string function(row.name);
+  if (count + named != row.operands) {
+    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%zd given)", function.c_str(), row.operands, count + named);
+    return false;
+  }
+  std::copy_n(args, count, operands.begin());
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(name, &size);
+    if (!text) return false;
+    const int at = operand_named(row, {text, static_cast<std::size_t>(size)});
+    if (at < 0) {
+      PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R", function.c_str(), name);
+      return false;
+    }
+    if (operands[static_cast<std::size_t>(at)]) {
+      PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument %R", function.c_str(), name);
+      return false;
+    }
+    operands[static_cast<std::size_t>(at)] = args[count + i];
+  }
+  return true;
+}
+
+PyObject* call_operator(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const auto op = static_cast<Op>(PyLong_AsLong(self));
   const graph::OpDef& row = graph::def(op);
-  if (count != row.operands) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%zd given)", std::string(row.name).c_str(), row.operands,
-                 count);
-    return nullptr;
-  }
-  if (count == 1) return apply_unary(op, args[0]);
+  std::array<PyObject*, 2> operands{};
+  if (!in_order(row, args, count, names, operands)) return nullptr;
+  auto [a, b] = operands;
+  if (row.operands == 1) return apply_unary(op, a);
   Ref<> holder;
-  PyObject* a = args[0];
-  if (!is_tensor(a) && !is_tensor(args[1])) {  // of two numbers
+  if (!is_tensor(a) && !is_tensor(b)) {  // of two numbers
     holder = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), a));
     if (!holder) return nullptr;
     a = holder.get();
   }
-  Ref<> result = Ref<>::steal(apply_binary(op, a, args[1]));
-  if (result && result.get() == Py_NotImplemented) return refused(op, is_tensor(args[0]) ? args[1] : args[0]);
+  Ref<> result = Ref<>::steal(apply_binary(op, a, b));
+  if (result && result.get() == Py_NotImplemented) return refused(op, is_tensor(operands[0]) ? b : operands[0]);
   return result.release();
 }
 
@@ -291,12 +321,17 @@ bool init(PyObject* module) {
   if (PyModule_AddFunctions(module, kTable) < 0) return false;
   static std::array<PyMethodDef, graph::kOpCount> methods{};
   static std::array<std::string, graph::kOpCount> names;
+  static std::array<std::string, graph::kOpCount> signatures;
   for (const graph::OpDef& row : graph::kOps) {
     if (!is_function(row)) continue;
     const auto i = static_cast<std::size_t>(row.op);
     names[i] = row.name;
+    const char* operands = row.operands == 1     ? "(input)"
+                           : row.op == Op::Power ? "(input, exponent)"
+                                                 : "(input, other)";
+    signatures[i] = names[i] + operands + "\n--\n\n";
     methods[i] = {names[i].c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_operator)),
-                  METH_FASTCALL, nullptr};
+                  METH_FASTCALL | METH_KEYWORDS, signatures[i].c_str()};
     Ref<> number = Ref<>::steal(PyLong_FromSize_t(i));
     Ref<> home = Ref<>::steal(PyUnicode_FromString("framejit._core"));
     Ref<> function = number && home ? Ref<>::steal(PyCFunction_NewEx(&methods[i], number.get(), home.get())) : Ref<>();
@@ -307,6 +342,12 @@ bool init(PyObject* module) {
 const module::ModulePart part(41, init);
 
 }  // namespace
+
+int operand_named(const graph::OpDef& row, std::string_view name) {
+  for (std::size_t i = 0; i < row.operands; ++i)
+    if (std::ranges::find(kNames[i], name) != kNames[i].end()) return static_cast<int>(i);
+  return -1;
+}
 
 std::optional<Op> operator_of(PyObject* callable) {
   if (!PyCFunction_CheckExact(callable)) return std::nullopt;

@@ -53,7 +53,7 @@ for path, module in (("", ms), ("ops", ops), ("nn", nn), ("mint", mint), ("mint.
         full = f"{path}.{name}".lstrip(".")
         value = getattr(module, name)
         rows["name", full] = (callable(value),)
-        if inspect.isfunction(inspect.unwrap(value)) or inspect.isclass(value) and path in ("nn", "train"):
+        if inspect.isroutine(inspect.unwrap(value)) or inspect.isclass(value) and path in ("nn", "train"):
             told = parameters(value)
             if told is not None:
                 rows["parameters", full] = told

@@ -239,6 +239,29 @@ class PReLU(Cell):
         return ops.prelu(x, self.w)
 
 
+class PReLUExt(Cell):
+    """`PReLU` whose Parameter is called `weight`.
+
+    Parameters
+    ----------
+    num_parameters : int
+        The number of Parameters: 1, or the number of channels.
+    init : float
+        Their first values.
+    dtype : dtype, optional
+        That of the Parameters.
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:
+        super().__init__()
+        dtype = _FLOAT32 if dtype is None else dtype
+        self.weight = Parameter(initializer(init, (num_parameters,), dtype), name="weight")
+
+    def construct(self, input: Any) -> Any:
+        """The weighted Tensor."""
+        return ops.prelu(input, self.weight)
+
+
 class _DropoutOf(Cell):
     """While training, zeros instead of whole channels with probability p, and the rest divided by 1 - p."""
 
@@ -279,6 +302,31 @@ class Dropout2d(_DropoutOf):
     """
 
     _ranks = (4, 4)
+
+
+class Dropout2dExt(Dropout2d):
+    """While training, zeros instead of whole images, in the memory of the input if it is wanted.
+
+    Parameters
+    ----------
+    p : float
+        The probability of zeros.
+    inplace : bool
+        Whether to write into the input.
+    """
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__(p)
+        of_type(self, bool, inplace=inplace)
+        self.inplace = inplace
+
+    def construct(self, input: Any) -> Any:
+        """The Tensor with zeros."""
+        out = super().construct(input)
+        if not self.inplace:
+            return out
+        input[...] = out
+        return input
 
 
 class Dropout3d(_DropoutOf):

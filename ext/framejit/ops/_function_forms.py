@@ -10,6 +10,7 @@ from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._autodiff import _grad
 from framejit._core import _array, _dtype, _tensor
+from framejit._tensors import _random as _states
 from framejit.ops import (
     _create,
     _ctc,
@@ -89,6 +90,50 @@ def _largest_of_parts(x: Any, output_size: Any) -> Any:
     return _pooling.adaptive_max_pool3d(x, tuple(_ints(output_size)), True)
 
 
+def _fractional(reduce: Any) -> Any:
+    def pooled(
+        x: Any, pooling_ratio: Any, pseudo_random: bool, overlapping: bool, deterministic: bool, seed: int, seed2: int
+    ) -> Any:
+        """(images [N, H, W, C] smaller by the ratios, where their rows begin, where their columns do)."""
+        if len(pooling_ratio) != 4 or any(ratio < 1 for ratio in pooling_ratio) or pooling_ratio[::3] != [1.0, 1.0]:
+            raise ValueError(
+                f"The 'pooling_ratio' must be four numbers of at least 1, the first and the last 1.0, but got {pooling_ratio}."
+            )
+        array = _array(x)
+        state = _states.numpy_state(_CUT, (seed or seed2 or 1) if deterministic else seed or seed2 or None)
+        cuts = [
+            _pool_cuts(array.shape[axis], pooling_ratio[axis], pseudo_random, state)
+            for axis in (1, 2)
+        ]
+        for axis, cut in zip((1, 2), cuts):
+            ends = np.minimum(cut[1:] + 1, array.shape[axis]) if overlapping else cut[1:]
+            parts = [np.take(array, np.arange(*pair), axis) for pair in zip(cut[:-1], ends)]
+            array = np.concatenate([reduce(part, axis) for part in parts], axis)
+        if array.dtype != _array(x).dtype:
+            array = np.trunc(array).astype(_array(x).dtype)
+        return _tensor(array), *[_tensor(cut) for cut in cuts]
+
+    return pooled
+
+
+_CUT = 13  # after the number of framejit/ops/_candidates.py
+
+
+def _pool_cuts(length: int, ratio: float, pseudo_random: bool, state: Any) -> Any:
+    """Where parts of two lengths that differ by 1 begin, and the end."""
+    count = int(length / ratio)
+    short, long = length // count, length % count
+    if pseudo_random and long:
+        alpha = length / count
+        most = min((short + 1) / alpha, (short + 2) / alpha - (count - 1)) - 1 if count > 1 else 1.0
+        u = state.uniform(0, max(min(most, 1.0), 1e-9))
+        at = np.ceil(alpha * (np.arange(count + 1) + u)).astype(np.int64) - int(np.ceil(alpha * u))
+        at[-1] = length
+        return at
+    sizes = np.array([short + 1] * long + [short] * (count - long))
+    return np.concatenate([[0], np.cumsum(state.permutation(sizes) if long else sizes)]).astype(np.int64)
+
+
 # --- Images ------------------------------------------------------------------------------------------------------------------
 
 
@@ -116,6 +161,27 @@ def _volume_resized(mode: str) -> Any:
 
 def _sampled(x: Any, grid: Any, interpolation_mode: str, padding_mode: str, align_corners: bool) -> Any:
     return _sampling.grid_sample(x, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _volume_patches(x: Any, kernel_size: Any, strides: Any, padding: str) -> Any:
+    """What is under each window of [N, C, D, H, W]: [N, elements of a window * C, *places]."""
+    kernel, step = (
+        (one,) * 3 if isinstance(one, int) else tuple(one)[-3:] for one in (kernel_size, strides)
+    )
+    array = _array(x)
+    around = _image._around(array.shape, kernel, step, padding.lower(), 0)
+    parts = _pooling._parts(array, kernel, step, (1, 1, 1), around, 0)
+    n, _, *places = parts.shape[:5]
+    return _tensor(parts.transpose((0, 5, 6, 7, 1, 2, 3, 4)).reshape((n, -1, *places)))
+
+
+def _of_python(
+    *inputs: Any, fn: Any, in_types: Any, in_shapes: Any, out_types: Any, out_shapes: Any, stateful: bool
+) -> Any:
+    """What a function of ndarrays returns, as Tensors."""
+    found = fn(*[x.asnumpy() for x in inputs])
+    found = found if isinstance(found, tuple) else (found,)
+    return tuple([_core.Tensor(np.asarray(one), dtype) for one, dtype in zip(found, out_types)])
 
 
 def _into_columns(x: Any, ksizes: Any, strides: Any, dilations: Any, pads: Any) -> Any:
@@ -410,6 +476,9 @@ def _with_channels_dropped(function: Any) -> Any:
 
 
 _POOL3D = {"kernel_size": 1, "strides": 1}
+_FRACTIONAL = {
+    "pooling_ratio": None, "pseudo_random": False, "overlapping": False, "deterministic": False, "seed": 0, "seed2": 0,
+}  # fmt: skip
 _UNPOOL = {"ksize": None, "strides": 0, "pads": 0, "output_shape": ()}
 _COMMON = {"align_corners": False, "half_pixel_centers": False}
 _FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
@@ -439,6 +508,13 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"kernel_size": None, "strides": None, "pads": 0, "dilation": (1, 1), "ceil_mode": False, "argmax_type": _INT64},
     ),
     "MaxPoolWithArgmax": (_max_with_numbers, {"kernel_size": 1, "strides": 1, "pad_mode": "valid", "data_format": "NCHW"}),
+    "FractionalMaxPool": (_fractional(lambda x, axis: x.max(axis, keepdims=True)), _FRACTIONAL),
+    "FractionalAvgPool": (_fractional(lambda x, axis: x.mean(axis, keepdims=True)), _FRACTIONAL),
+    "ExtractVolumePatches": (_volume_patches, {"kernel_size": None, "strides": None, "padding": None}),
+    "PyFunc": (
+        _of_python,
+        {**dict.fromkeys(("fn", "in_types", "in_shapes", "out_types", "out_shapes")), "stateful": True},
+    ),
     "MaxUnpool2D": (_unpooled(2), {**_UNPOOL, "data_format": "NCHW"}),
     "MaxUnpool3D": (_unpooled(3), {**_UNPOOL, "data_format": "NCDHW"}),
     "FractionalMaxPoolWithFixedKsize": (

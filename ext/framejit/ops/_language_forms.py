@@ -24,8 +24,8 @@ from framejit.ops._primitives import _define
 
 __all__ = [
     "add_flags", "bidense", "broadcast_gradient_args", "coo2csr", "csr2coo", "csr_softmax", "deepcopy", "diff_ext",
-    "dyn_shape", "eps", "float_power_ext", "inplace_index_add", "isnan_ext", "mixed_precision_cast", "nanmedian", "padding",
-    "reduced_shape", "reshape_", "scalar_to_tensor", "shape_mul", "switch_layer", "tensor_range", "tensor_slice", "view_as_real",
+    "dyn_shape", "eps", "float_power_ext", "inplace_index_add", "isnan_ext", "make_row_tensor", "make_sparse_tensor", "mixed_precision_cast", "nanmedian", "padding",
+    "reduced_shape", "reshape_", "scalar_to_tensor", "shape_mul", "switch_layer", "tensor_range", "tensor_muls", "tensor_slice", "view_as_real",
 ]  # fmt: skip
 
 Tensor = _core.Tensor
@@ -91,6 +91,11 @@ def tensor_slice(input: Any, begin: Any, size: Any) -> Any:
 def tensor_range(start: Any, end: Any, step: Any) -> Any:
     """Numbers from `start` up to `end`."""
     return _create.arange(start, end, step)
+
+
+def tensor_muls(input: Any, other: Any) -> Any:
+    """Products with a number."""
+    return _core._op_multiply(input, other)
 
 
 def isnan_ext(tensor: Any) -> Any:
@@ -223,6 +228,16 @@ def switch_layer(index: Any, layers: Any) -> Any:
 # --- Of sparse Tensors -----------------------------------------------------------------------------------------------------------
 
 
+def make_row_tensor(indices: Any, values: Any, dense_shape: Any) -> Any:
+    """A RowTensor."""
+    return _sparse.RowTensor(indices, values, dense_shape)
+
+
+def make_sparse_tensor(indices: Any, values: Any, dense_shape: Any) -> Any:
+    """A COOTensor."""
+    return _sparse.COOTensor(indices, values, dense_shape)
+
+
 def coo2csr(row_indices: Any, height: int) -> Any:
     """Where each of `height` rows begins among ordered numbers of rows, and where the last one ends."""
     at = _array(row_indices)
@@ -302,7 +317,6 @@ _FORMS: dict[str, tuple[Any, str]] = {
     "scalar_min": (min, "The smaller one of two numbers."),
     "scalar_uadd": (lambda x: +x, "The number."),
     "shape_": (lambda x: x.shape, "The shape."),
-    "tensor_muls": (_core._op_multiply, "Products with a number."),
     "SliceGetItem": (lambda x, name: getattr(x, name), "The `start`, `stop` or `step` of a slice."),
     "hyper_add": (_control.HyperMap(_core._op_add), "Sums of Tensors in tuples, item by item."),
     "augassign_add": (_core._op_add, "What ``x += y`` makes of x."),
@@ -312,9 +326,7 @@ _FORMS: dict[str, tuple[Any, str]] = {
     "augassign_floordiv": (_core._op_floor_divide, "What ``x //= y`` makes of x."),
     "augassign_mod": (_core._op_remainder, "What ``x %= y`` makes of x."),
     "make_coo_tensor": (_sparse.COOTensor, "A COOTensor of indices, values and a shape."),
-    "make_sparse_tensor": (_sparse.COOTensor, "A COOTensor of indices, values and a shape."),
     "make_csr_tensor": (_sparse.CSRTensor, "A CSRTensor of starts of rows, columns, values and a shape."),
-    "make_row_tensor": (_sparse.RowTensor, "A RowTensor of indices, values and a shape."),
     "make_row_tensor_inner": (_sparse.RowTensor, "A RowTensor of indices, values and a shape."),
     **{
         f"{kind}_tensor_get_{name}": (_kept(attribute), f"`{attribute}` of a sparse Tensor.")

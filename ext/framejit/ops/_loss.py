@@ -150,8 +150,14 @@ def _smoothed(
         raise ValueError(f"For 'nll_loss', the 'label_smoothing' must be from 0 to 1, but got {label_smoothing}.")
     x = _array(inputs)
     scaled = x if weight is None else x * _array(weight).reshape((-1, *(1,) * (x.ndim - 2)))
-    spread = np.where(_array(target) == ignore_index, x.dtype.type(0), -scaled.sum(1))
-    rest = _reduced(_tensor(spread), reduction)
+    left_out = _array(target) == ignore_index
+    spread = np.where(left_out, x.dtype.type(0), -scaled.sum(1))
+    if reduction == "mean":
+        scale = np.ones(x.shape[1], x.dtype) if weight is None else _array(weight)
+        scale = np.where(left_out, x.dtype.type(0), scale[np.where(left_out, 0, _array(target))])
+        rest = _tensor(spread.sum() / scale.sum())
+    else:
+        rest = _reduced(_tensor(spread), reduction)
     own = nll_loss(inputs, target, weight, ignore_index, reduction)
     return _op_add(_op_multiply(own, 1.0 - label_smoothing), _op_multiply(rest, label_smoothing / x.shape[1]))
 

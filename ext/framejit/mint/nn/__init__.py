@@ -95,6 +95,18 @@ class Dropout(_nn.Dropout):
         super().__init__(p=p)
 
 
+class ZeroPad1d(_nn.ZeroPad2d):
+    """A border of zeros around the last dimension; negative sizes cut."""
+
+    _axes = 1
+
+
+class ZeroPad3d(_nn.ZeroPad2d):
+    """A border of zeros around the last three dimensions; negative sizes cut."""
+
+    _axes = 3
+
+
 def _with_defaults(name: str, base: Any, doc: str) -> Any:
     """A cell that calls a function of `functional` with the options that it was made with."""
 
@@ -116,6 +128,12 @@ for _name, _function in (
     ("MaxPool2d", functional.max_pool2d),
     ("Flatten", lambda x, start_dim=1, end_dim=-1: functional.flatten(x, start_dim, end_dim)),
     ("Unfold", functional.unfold),
+    ("Fold", functional.fold),
+    ("UpsamplingNearest2d", lambda x, size=None, scale_factor=None: functional.upsample(x, size, scale_factor)),
+    (
+        "UpsamplingBilinear2d",
+        lambda x, size=None, scale_factor=None: functional.upsample(x, size, scale_factor, "bilinear", True),
+    ),
     ("KLDivLoss", lambda x, y, reduction="mean", log_target=False: functional.kl_div(x, y, reduction, log_target)),
 ):
     globals()[_name] = _with_defaults(_name, _function, f"{_function.__doc__ or _name}")
@@ -166,6 +184,43 @@ class _Conv(_nn.Cell):
             around = [size for one in sizes[::-1] for size in (one, one)]
             input, padding = ops.pad(input, tuple(around), self.padding_mode), 0
         return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
+class ConvTranspose2d(_nn.Cell):
+    """The transpose of `Conv2d` with PyTorch's arguments; Parameters `weight` and `bias`."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if padding_mode != "zeros":
+            raise ValueError(f"For 'ConvTranspose2d', the 'padding_mode' must be 'zeros', but got {padding_mode!r}.")
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(f"For 'ConvTranspose2d', the channels must be divisible by 'groups' {groups}.")
+        kernel = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
+        dtype = ALL["float32"] if dtype is None else dtype
+        shape = (in_channels, out_channels // groups, *kernel)
+        self.weight = Parameter(initializer(HeUniform(math.sqrt(5)), shape, dtype), name="weight")
+        self.bias = None
+        if bias:
+            drawn = Uniform(1 / math.sqrt(math.prod(shape[1:])))
+            self.bias = Parameter(initializer(drawn, (out_channels,), dtype), name="bias")
+        self.options = (stride, padding, output_padding, groups, dilation)
+
+    def construct(self, input: Any) -> Any:
+        """The convolved Tensor."""
+        return functional.conv_transpose2d(input, self.weight, self.bias, *self.options)
 
 
 class Conv1d(_Conv):
