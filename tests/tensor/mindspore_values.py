@@ -142,6 +142,8 @@ def evaluate(package, rows, inputs):
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
+    from mindspore_primitive_rows import OF_THE_COMPILER, WITHOUT_KERNEL
     from mindspore_rows import INPUTS, ROWS
 
-    Path(sys.argv[2]).write_bytes(pickle.dumps(evaluate(sys.argv[1], ROWS, INPUTS), protocol=4))
+    rows = ROWS if sys.argv[1] == "framejit" else [*ROWS, *WITHOUT_KERNEL.values(), *OF_THE_COMPILER.values()]
+    Path(sys.argv[2]).write_bytes(pickle.dumps(evaluate(sys.argv[1], rows, INPUTS), protocol=4))
