@@ -116,8 +116,9 @@ std::string ObjectPlanner::analyse_result(uint32_t recipe) {
     result.number = p;
     if (is_array(r.wrap)) result.kind = view ? Result::ParamView : Result::ParamObject;
     else result.kind = !view && out_.region.inputs[p].spec.wrap == r.wrap ? Result::ParamObject : Result::ParamNumber;
-    if (result.kind == Result::ParamView && out_.region.inputs[p].spec.wrap == Wrap::Tensor)
-      return "a view of a Tensor";
+    const bool of_tensor = out_.region.inputs[p].spec.wrap == Wrap::Tensor;
+    if (result.kind == Result::ParamView && of_tensor) return "a view of a Tensor";
+    if (result.kind == Result::ParamObject && of_tensor && r.wrap == Wrap::NdArray) result.kind = Result::ParamArray;
     out_.result_of[recipe] = static_cast<int32_t>(out_.results.size());
     out_.results.push_back(std::move(result));
     return {};

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mindspore_primitive_rows
 import numpy as np
 
 _random = np.random.default_rng(7)
@@ -424,5 +423,4 @@ ROWS = [
       "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
       "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
     *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER, *_FURTHER_CELLS, *_FORMS, *_UPDATES,
-    *mindspore_primitive_rows.ROWS,
 ]

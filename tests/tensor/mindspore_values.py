@@ -142,8 +142,10 @@ def evaluate(package, rows, inputs):
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    from mindspore_primitive_rows import OF_THE_COMPILER, WITHOUT_KERNEL
+    import mindspore_primitive_rows as more
     from mindspore_rows import INPUTS, ROWS
 
-    rows = ROWS if sys.argv[1] == "framejit" else [*ROWS, *WITHOUT_KERNEL.values(), *OF_THE_COMPILER.values()]
+    rows = [*ROWS, *more.ROWS]
+    if sys.argv[1] == "mindspore":
+        rows += [*more.WITHOUT_KERNEL.values(), *more.OF_THE_COMPILER.values()]
     Path(sys.argv[2]).write_bytes(pickle.dumps(evaluate(sys.argv[1], rows, INPUTS), protocol=4))

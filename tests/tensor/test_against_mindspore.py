@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mindspore_primitive_rows
 import numpy as np
 import pytest
+from tensor import mindspore_primitive_rows
 
 pytestmark = pytest.mark.capture
 HERE = Path(__file__).resolve().parent
@@ -34,7 +34,7 @@ MORE_ULP = {
     r"LBeta": 256,
     r"gradient\(ops": 512,
     r"updated\(": 64,
-    r"Betainc|Bessel|CTCLoss": 128,
+    r"Betainc|Bessel|CTCLoss|Svd": 128,
     r"HSV|Adjust": 512,
 }
 
