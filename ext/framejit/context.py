@@ -239,7 +239,7 @@ def seed() -> int:
 
 def initial_seed() -> int:
     """Return the last argument of `set_seed`, or 0."""
-    return _seed or 0
+    return _random.default_generator.initial_seed()
 
 
 def set_recursion_limit(recursion_limit: int = 1000) -> None:

@@ -23,7 +23,7 @@ LEFT_OUT = (
 def evaluated(function):
     try:
         return [x.asnumpy() if isinstance(x, Tensor) else x for x in leaves(function())]
-    except (TypeError, ValueError, IndexError, RuntimeError) as error:
+    except (TypeError, ValueError, IndexError, KeyError, RuntimeError) as error:
         return type(error)
 
 

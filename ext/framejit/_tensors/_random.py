@@ -124,6 +124,10 @@ class _DefaultGenerator(Generator):
     def _begin(self, seed: int) -> None:
         set_seed(seed)
 
+    def initial_seed(self) -> int:
+        """Return the last seed."""
+        return _seed
+
 
 # --- States -----------------------------------------------------------------------------------------------------------------
 

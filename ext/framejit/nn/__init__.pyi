@@ -32,6 +32,7 @@ from framejit.nn._layers import Dense as Dense
 from framejit.nn._layers import Dropout as Dropout
 from framejit.nn._layers import Dropout1d as Dropout1d
 from framejit.nn._layers import Dropout2d as Dropout2d
+from framejit.nn._layers import Dropout2dExt as Dropout2dExt
 from framejit.nn._layers import Dropout3d as Dropout3d
 from framejit.nn._layers import Embedding as Embedding
 from framejit.nn._layers import FastGelu as FastGelu
@@ -40,6 +41,7 @@ from framejit.nn._layers import GELU as GELU
 from framejit.nn._layers import Identity as Identity
 from framejit.nn._layers import Linear as Linear
 from framejit.nn._layers import PReLU as PReLU
+from framejit.nn._layers import PReLUExt as PReLUExt
 from framejit.nn._layers import Softmax2d as Softmax2d
 from framejit.nn._layers import Unflatten as Unflatten
 from framejit.nn._layers import get_activation as get_activation

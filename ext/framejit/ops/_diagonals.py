@@ -75,7 +75,7 @@ def matrix_diag(
     num_rows, num_cols : int
         The size of a matrix; as small as may be if it is -1.
     padding_value : number
-        What is beside the diagonals.
+        What is outside of the diagonals.
     align : {'RIGHT_LEFT', 'LEFT_RIGHT', 'LEFT_LEFT', 'RIGHT_RIGHT'}
         At which end the diagonals above and below the main one stand in their rows.
     """
@@ -107,7 +107,7 @@ def matrix_diag_part(x: Any, k: Any, padding_value: Any, align: str = "RIGHT_LEF
     k : int or tuple of int
         The number of the diagonal, or of the lowest and the highest one.
     padding_value : number
-        What stands in a row beside a shorter diagonal.
+        What fills the row of a shorter diagonal.
     align : {'RIGHT_LEFT', 'LEFT_RIGHT', 'LEFT_LEFT', 'RIGHT_RIGHT'}
         At which end the diagonals above and below the main one stand in their rows.
     """

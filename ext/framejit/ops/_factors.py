@@ -47,7 +47,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     other : Tensor
         The other matrix.
     left : bool
-        Whether Q stands on the left.
+        Whether Q is on the left.
     transpose : bool
         Whether the transpose of Q is meant.
     """

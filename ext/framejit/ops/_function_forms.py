@@ -408,7 +408,7 @@ def _nth(x: Any, n: Any, reverse: bool) -> Any:
 
 
 def _unique_runs(x: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
-    """Always three values; 0 in place of one that was not asked for."""
+    """Always three values; 0 for one that was not asked for."""
     found = _further.unique_consecutive(x, return_inverse, return_counts, dim)
     values = list(found) if isinstance(found, tuple) else [found]
     out = values[:1]
@@ -448,7 +448,7 @@ def _triangular_solved(matrix: Any, rhs: Any, lower: bool, adjoint: bool) -> Any
 
 
 def _tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Any:
-    """The product of a matrix with three diagonals and another one; the ends of those beside the main one do not count."""
+    """The product of a matrix with three diagonals and another one; the ends of the other two do not count."""
     above, middle, below, x = (_array(one) for one in (superdiag, maindiag, subdiag, rhs))
     turned = [np.swapaxes(one, -1, -2) for one in (above, middle, below)]
     zero = np.zeros_like(x[..., :1, :])

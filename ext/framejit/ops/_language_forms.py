@@ -137,7 +137,7 @@ def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
             raise TypeError(f"For 'bidense', the '{name}' must be a Tensor, but got {type(value).__name__}.")
     if input1.shape[:-1] != input2.shape[:-1]:
         raise ValueError(
-            f"For 'bidense', the inputs must have the same shape but for the last dimension, but got {input1.shape} and {input2.shape}."
+            f"For 'bidense', the inputs must have the same shape except for the last dimension, but got {input1.shape} and {input2.shape}."
         )
     x, y, w = (_array(one) for one in (input1, input2, weight))
     columns = np.swapaxes(w, 0, 1).reshape((x.shape[-1], -1))

@@ -386,7 +386,7 @@ def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
 
 
 def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
-    """The inverse of `space_to_batch_nd`: samples of the batch beside each other, then cut at the edges.
+    """The inverse of `space_to_batch_nd`: samples of the batch next to each other, then cut at the edges.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def stft(
     hop_length : int, optional
         How far the parts are apart; a quarter of `n_fft`.
     win_length : int, optional
-        The length of the window, which stands in the middle of a part; `n_fft`.
+        The length of the window, which is in the middle of a part; `n_fft`.
     window : Tensor, optional
         Factors of the elements of a part; ones.
     center : bool
