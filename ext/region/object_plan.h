@@ -25,7 +25,16 @@ struct ObjectPlan {
   };
   /// What a Result recipe gives.
   struct Result {
-    enum Kind : uint8_t { RootObject, RootCopy, RootView, RootNumber, ParamObject, ParamArray, ParamView, ParamNumber } kind;
+    enum Kind : uint8_t {
+      RootObject,
+      RootCopy,
+      RootView,
+      RootNumber,
+      ParamObject,
+      ParamArray,
+      ParamView,
+      ParamNumber
+    } kind;
     capture::Wrap wrap;
     uint32_t number = 0;  // root or param
     arrays::ArrayLayout layout;

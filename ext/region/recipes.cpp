@@ -40,7 +40,7 @@ PyObject* create_result(const ObjectPlan& plan, Workspace& w, const ObjectPlan::
           arrays::new_view(result.layout, w.results[result.number] + offset, w.roots[result.number], plan.symbols(w)));
     case ObjectPlan::Result::RootNumber: return number(w.results[result.number] + offset);
     case ObjectPlan::Result::ParamObject: return nullptr;  // a step of its own
-    case ObjectPlan::Result::ParamArray:  // in which a Tensor has its elements
+    case ObjectPlan::Result::ParamArray:                   // in which a Tensor has its elements
       return Py_NewRef(
           arrays::tensor_array(plan.guards.object(*w.matched, plan.guards.input_operands()[result.number])));
     case ObjectPlan::Result::ParamView: {

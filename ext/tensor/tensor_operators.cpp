@@ -326,9 +326,7 @@ bool init(PyObject* module) {
     if (!is_function(row)) continue;
     const auto i = static_cast<std::size_t>(row.op);
     names[i] = row.name;
-    const char* operands = row.operands == 1     ? "(input)"
-                           : row.op == Op::Power ? "(input, exponent)"
-                                                 : "(input, other)";
+    const char* operands = row.operands == 1 ? "(input)" : row.op == Op::Power ? "(input, exponent)" : "(input, other)";
     signatures[i] = names[i] + operands + "\n--\n\n";
     methods[i] = {names[i].c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_operator)),
                   METH_FASTCALL | METH_KEYWORDS, signatures[i].c_str()};

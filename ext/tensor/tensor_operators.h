@@ -20,7 +20,8 @@ Promoted promoted_of(PyObject* operand);
 PyObject* apply_binary(graph::Op op, PyObject* a, PyObject* b);
 PyObject* apply_unary(graph::Op op, PyObject* x);
 
-/// The number of the operand that such a function has under a name, which may be that of any of MindSpore's functions; -1: none.
+/// The number of the operand that such a function has under a name, which may be that of any of MindSpore's functions;
+/// -1: none.
 int operand_named(const graph::OpDef& row, std::string_view name);
 /// The operator that a function of the module computes (framejit._core._op_exp ...), if it is one.
 std::optional<graph::Op> operator_of(PyObject* callable);

@@ -112,7 +112,11 @@ def _rules_of_scipy() -> dict[Any, Any]:
     _rule(trigamma, signature="x", x=lambda x: Call(np.multiply, G, Call(tetragamma, x)))
     _rule(special.erfinv, signature="x", x=lambda x: Call(np.multiply, G, Call(slope_of_erfinv, Y)))
     for name in _OF_BESSEL:
-        _rule(getattr(special, name), signature="x", x=lambda x, name=name: Call(np.multiply, G, Call(slope_of_bessel, x, name)))
+        _rule(
+            getattr(special, name),
+            signature="x",
+            x=lambda x, name=name: Call(np.multiply, G, Call(slope_of_bessel, x, name)),
+        )
     return _RULES
 
 

@@ -411,9 +411,7 @@ def npu_gelu(input: Any, approximate: str = "none") -> Any:
     return ops.gelu(input, approximate)
 
 
-def triangular_solve(
-    b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> Any:
+def triangular_solve(b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     """(the x of A x = b, of whose A one triangle counts, that triangle).
 
     Parameters

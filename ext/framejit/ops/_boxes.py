@@ -159,8 +159,11 @@ def _by_class(
             shared, one, other = _shared(ordered, ordered, 0)
             together = one + other - shared
             overlaps = np.where((one > 0) & (other > 0), shared / np.where(together > 0, together, 1), 0)
-            order = np.argsort(-points[image, :, kind], kind="stable")
-            order = [at for at in order if points[image, at, kind] > float(score_threshold.item())]
+            order = [
+                at
+                for at in np.argsort(-points[image, :, kind], kind="stable")
+                if points[image, at, kind] > float(score_threshold.item())
+            ]
             for at in _kept(order, overlaps, float(iou_threshold.item()), per_class):
                 found.append((points[image, at, kind], kind, own[at]))
         found.sort(key=lambda one: -one[0])

@@ -143,9 +143,7 @@ def multinomial_with_replacement(x: Any, seed: Any, offset: Any, numsamples: int
     numbers = []
     for name, value in (("seed", seed), ("offset", offset)):
         if not isinstance(value, (int, _core.Tensor)):
-            raise TypeError(
-                f"For multinomial_with_replacement, the input[{name}] must be int, but got {type(value)}."
-            )
+            raise TypeError(f"For multinomial_with_replacement, the input[{name}] must be int, but got {type(value)}.")
         numbers.append(int(value))
     rows = np.atleast_2d(_array(x)).astype(np.float64)
     state = _state(numbers[0] or numbers[1])
@@ -243,7 +241,8 @@ _define(
             uniform_candidate_sampler,
             {
                 **dict.fromkeys(("num_true", "num_sampled", "unique", "range_max")),
-                **{"seed": 0, "remove_accidental_hits": False},
+                "seed": 0,
+                "remove_accidental_hits": False,
             },
         ),
         "RandomCategorical": (random_categorical, {"dtype": _INT64}),

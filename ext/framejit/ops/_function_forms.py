@@ -55,7 +55,9 @@ def _max_with_numbers(x: Any, kernel_size: Any, strides: Any, pad_mode: str, dat
     return out, (at + channels).astype(_INT32)
 
 
-def _max_of_volume(x: Any, kernel_size: Any, strides: Any, pad_mode: str, pad_list: Any, ceil_mode: Any, data_format: str) -> Any:
+def _max_of_volume(
+    x: Any, kernel_size: Any, strides: Any, pad_mode: str, pad_list: Any, ceil_mode: Any, data_format: str
+) -> Any:
     return _pooling._max_pool(3, x, kernel_size, strides, pad_mode, pad_list, 1, bool(ceil_mode))
 
 
@@ -101,10 +103,7 @@ def _fractional(reduce: Any) -> Any:
             )
         array = _array(x)
         state = _states.numpy_state(_CUT, (seed or seed2 or 1) if deterministic else seed or seed2 or None)
-        cuts = [
-            _pool_cuts(array.shape[axis], pooling_ratio[axis], pseudo_random, state)
-            for axis in (1, 2)
-        ]
+        cuts = [_pool_cuts(array.shape[axis], pooling_ratio[axis], pseudo_random, state) for axis in (1, 2)]
         for axis, cut in zip((1, 2), cuts):
             ends = np.minimum(cut[1:] + 1, array.shape[axis]) if overlapping else cut[1:]
             parts = [np.take(array, np.arange(*pair), axis) for pair in zip(cut[:-1], ends)]
@@ -165,9 +164,7 @@ def _sampled(x: Any, grid: Any, interpolation_mode: str, padding_mode: str, alig
 
 def _volume_patches(x: Any, kernel_size: Any, strides: Any, padding: str) -> Any:
     """What is under each window of [N, C, D, H, W]: [N, elements of a window * C, *places]."""
-    kernel, step = (
-        (one,) * 3 if isinstance(one, int) else tuple(one)[-3:] for one in (kernel_size, strides)
-    )
+    kernel, step = ((one,) * 3 if isinstance(one, int) else tuple(one)[-3:] for one in (kernel_size, strides))
     array = _array(x)
     around = _image._around(array.shape, kernel, step, padding.lower(), 0)
     parts = _pooling._parts(array, kernel, step, (1, 1, 1), around, 0)
@@ -209,7 +206,15 @@ def _multi_margin(x: Any, target: Any, weight: Any = None, *, p: int, margin: fl
     return _loss._multi_margin(x, target, p, margin, weight, reduction)
 
 
-def _time_classified(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str, zero_infinity: bool) -> Any:
+def _time_classified(
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int,
+    reduction: str,
+    zero_infinity: bool,
+) -> Any:
     return _ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
@@ -232,11 +237,19 @@ def _time_classified_sparse(
         targets[n, : len(row)] = row
     lengths = tuple(_array(sequence_length).tolist())
     if not ignore_longer_outputs_than_inputs and any(size > length for size, length in zip(sizes, lengths)):
-        raise RuntimeError("For 'CTCLoss', there are more labels than steps: 'ignore_longer_outputs_than_inputs' must be True.")
+        raise RuntimeError(
+            "For 'CTCLoss', there are more labels than steps: 'ignore_longer_outputs_than_inputs' must be True."
+        )
 
     def losses(x: Any) -> Any:
         return _ctc.ctc_loss(
-            _reduce.log_softmax(x), _tensor(targets), lengths, tuple(sizes), x.shape[2] - 1, "none", ignore_longer_outputs_than_inputs
+            _reduce.log_softmax(x),
+            _tensor(targets),
+            lengths,
+            tuple(sizes),
+            x.shape[2] - 1,
+            "none",
+            ignore_longer_outputs_than_inputs,
         )[0]
 
     return losses(x), _grad.grad(losses)(x)
@@ -382,7 +395,6 @@ def _filled_diagonal(x: Any, fill_value: float, wrap: bool) -> Any:
     return x.fill_diagonal(fill_value, wrap)
 
 
-
 def _conjugate_transposed(x: Any, perm: Any) -> Any:
     return _shape.transpose(_elementwise.conj(x), tuple(_ints(perm)))
 
@@ -390,7 +402,7 @@ def _conjugate_transposed(x: Any, perm: Any) -> Any:
 # --- Of tables ---------------------------------------------------------------------------------------------------------------
 
 
-def _bounds(side: str) -> Any:
+def _bounds(side: Any) -> Any:
     def bound(sorted_x: Any, values: Any, out_type: Any) -> Any:
         rows, wanted = _array(sorted_x), _array(values)
         at = [np.searchsorted(row, value, side) for row, value in zip(rows, wanted)]

@@ -436,15 +436,13 @@ def _segments(name: str, ufunc: Any, start: Any) -> Any:
         ufunc.at(out, at.reshape(-1), lines)
         return _tensor(out)
 
-    if name == "unsorted_segment_sum":
+    def summed(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
+        return reduced(input_x, segment_ids, num_segments)
 
-        def summed(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
-            return of_x(input_x, segment_ids, num_segments)
-
-        of_x, reduced = reduced, summed
-    reduced.__name__ = reduced.__qualname__ = name
-    reduced.__doc__ = "Of the parts with each id, for all ids below `num_segments`."
-    return reduced
+    public: Any = summed if ufunc is np.add else reduced
+    public.__name__ = public.__qualname__ = name
+    public.__doc__ = "Of the parts with each id, for all ids below `num_segments`."
+    return public
 
 
 def _limit(which: str) -> Any:
@@ -555,9 +553,7 @@ def hamming_window(
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Any:
     """Kaiser's window, which is narrower with a larger `beta`; without `periodic` it is symmetric."""
-    return _window(
-        "kaiser_window", lambda length: np.kaiser(length, beta), window_length, periodic, dtype, "float64"
-    )
+    return _window("kaiser_window", lambda length: np.kaiser(length, beta), window_length, periodic, dtype, "float64")
 
 
 def row_stack(tensors: Any) -> Any:

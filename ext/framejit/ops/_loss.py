@@ -143,9 +143,7 @@ def nll_loss(
     return _reduced(_tensor(picked * scale), reduction)
 
 
-def _smoothed(
-    inputs: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
-) -> Any:
+def _smoothed(inputs: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float) -> Any:
     if not 0 < label_smoothing <= 1:
         raise ValueError(f"For 'nll_loss', the 'label_smoothing' must be from 0 to 1, but got {label_smoothing}.")
     x = _array(inputs)

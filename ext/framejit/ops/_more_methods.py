@@ -392,12 +392,12 @@ def _install() -> None:
             methods[name] = _as_method(name, function)
     for name, own in _OTHER_NAMES.items():
         methods[name] = _as_method(own, _found(own))
-    own = {function.__name__: function for function in _OWN}
+    by_name: dict[str, Any] = {function.__name__: function for function in _OWN}
     for name in _IN_PLACE.split():
-        function = getattr(Tensor, name, None) or own.get(name) or _found(name)
+        function = getattr(Tensor, name, None) or by_name.get(name) or _found(name)
         if function is not None:
             methods[name + "_"] = _writing(name, function)
-    methods.update(own)
+    methods.update(by_name)
     methods.update(type=type_, ndimension=Tensor.dim, nelement=Tensor.numel, index=Tensor.index_select)
     methods["from_dlpack"] = staticmethod(from_dlpack)
     methods.update({name: _saying(name, answer) for name, answer in _TRUE.items()})

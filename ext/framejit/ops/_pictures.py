@@ -126,7 +126,10 @@ def _aligned(
         rows, columns = height / number(pooled_height), width / number(pooled_width)
         counts = [sample_num or int(np.ceil(side)) for side in (rows, columns)]
         places = []
-        for begin, side, pooled, count in ((y1, rows, pooled_height, counts[0]), (x1, columns, pooled_width, counts[1])):
+        for begin, side, pooled, count in (
+            (y1, rows, pooled_height, counts[0]),
+            (x1, columns, pooled_width, counts[1]),
+        ):
             steps = (np.arange(count).astype(x.dtype) + number(0.5)) / number(count)
             places.append(begin + (np.arange(pooled).astype(x.dtype)[:, None] + steps) * side)
         down, across = places
@@ -139,13 +142,15 @@ def _aligned(
 def _glimpse(x: Any, size: Any, offsets: Any, centered: bool, normalized: bool, uniform_noise: bool, noise: str) -> Any:
     """Parts of images [N, H, W, C] around places (y, x); outside of the images there is noise."""
     if noise not in ("uniform", "gaussian", "zero"):
-        raise ValueError(f"For 'ExtractGlimpse', the 'noise' must be 'uniform', 'gaussian' or 'zero', but got {noise!r}.")
+        raise ValueError(
+            f"For 'ExtractGlimpse', the 'noise' must be 'uniform', 'gaussian' or 'zero', but got {noise!r}."
+        )
     if uniform_noise and noise != "uniform":
         raise ValueError(
             "For 'ExtractGlimpse', the value of 'noise' must be uniform when the value of 'uniform_noise' is True."
         )
     images, (height, width), at = _array(x), _ints(size), _array(offsets)
-    outside = {"uniform": np.random.uniform, "gaussian": np.random.normal, "zero": np.zeros}[noise]
+    outside: Any = {"uniform": np.random.uniform, "gaussian": np.random.normal, "zero": np.zeros}[noise]
     count, rows, columns, channels = images.shape
     shape = (count, height, width, channels)
     out = outside(shape) if noise == "zero" else outside(size=shape)
@@ -157,7 +162,10 @@ def _glimpse(x: Any, size: Any, offsets: Any, centered: bool, normalized: bool, 
             place = place / 2 + length / 2 if centered else place
             begin.append(int(place - part / 2))
         top, left = begin
-        y, z = (slice(max(one, 0), max(min(one + part, n), 0)) for one, part, n in zip(begin, (height, width), (rows, columns)))
+        y, z = (
+            slice(max(one, 0), max(min(one + part, n), 0))
+            for one, part, n in zip(begin, (height, width), (rows, columns))
+        )
         part = images[i, y, z]
         into = max(-top, 0), max(-left, 0)
         out[i, into[0] : into[0] + part.shape[0], into[1] : into[1] + part.shape[1]] = part
@@ -180,10 +188,7 @@ def _moved(
     for axis, (length, before) in enumerate(((rows, pads[0]), (columns, pads[2]))):
         grid = np.arange(length) * strides[2 + axis] - before
         inside = np.arange(kernel[axis]) * dilations[2 + axis]
-        if axis == 0:
-            base = inside[:, None, None, None] + grid[:, None]
-        else:
-            base = inside[:, None, None] + grid
+        base = inside[:, None, None, None] + grid[:, None] if axis == 0 else inside[:, None, None] + grid
         places.append(parts[:, 1 - axis] + base.astype(array.dtype))
     down, across = places
     per = channels // groups
@@ -247,8 +252,12 @@ def conv3d_transpose(
     return _transposed(3, inputs, weight, stride, pad_mode, padding, dilation, group, more)
 
 
-def _transposed(axes: int, x: Any, weight: Any, stride: Any, pad_mode: str, pad: Any, dilation: Any, group: int, more: Any) -> Any:
-    sides = [_image._each(tuple(one)[-axes:] if isinstance(one, (tuple, list)) else one, axes) for one in (stride, dilation)]
+def _transposed(
+    axes: int, x: Any, weight: Any, stride: Any, pad_mode: str, pad: Any, dilation: Any, group: int, more: Any
+) -> Any:
+    sides = [
+        _image._each(tuple(one)[-axes:] if isinstance(one, (tuple, list)) else one, axes) for one in (stride, dilation)
+    ]
     return _image._transposed(axes, x, weight, None, sides[0], pad_mode.lower(), pad, sides[1], group, more)
 
 
@@ -258,7 +267,9 @@ def _transposed_to(
 ) -> Any:  # fmt: skip
     """`Conv2DTranspose`: the gradient of a convolution for its input, of which the size is given."""
     sizes = tuple(_ints(input_size))[2:]
-    step, apart = (_image._each(tuple(one)[-2:] if isinstance(one, (tuple, list)) else one, 2) for one in (stride, dilation))
+    step, apart = (
+        _image._each(tuple(one)[-2:] if isinstance(one, (tuple, list)) else one, 2) for one in (stride, dilation)
+    )
     windows = tuple([a * (k - 1) + 1 for k, a in zip(weight.shape[2:], apart)])
     if pad_mode.lower() == "pad":
         given = pad_list if pad_list is not None else pad
@@ -309,7 +320,11 @@ def _rgb(images: Any) -> Any:
     hue, saturation, value = (images[..., i] for i in range(3))
     number = images.dtype.type
     turn = hue * number(6)
-    ramps = [np.abs(turn - number(3)) - number(1), number(2) - np.abs(turn - number(2)), number(2) - np.abs(turn - number(4))]
+    ramps = [
+        np.abs(turn - number(3)) - number(1),
+        number(2) - np.abs(turn - number(2)),
+        number(2) - np.abs(turn - number(4)),
+    ]
     parts = [np.clip(ramp, number(0), number(1)) for ramp in ramps]
     return np.stack([((number(1) - saturation) + saturation * part) * value for part in parts], -1)
 
@@ -353,7 +368,10 @@ _define(
             _moved,
             {
                 **dict.fromkeys(("strides", "pads", "ksize")),
-                **{"dilations": (1, 1, 1, 1), "data_format": "NCHW", "deformable_groups": 1, "modulated": True},
+                "dilations": (1, 1, 1, 1),
+                "data_format": "NCHW",
+                "deformable_groups": 1,
+                "modulated": True,
             },
         ),
         "Conv2DTranspose": (_transposed_to, _CONVOLUTION),
@@ -362,8 +380,14 @@ _define(
             _volume_transposed,
             {
                 **dict.fromkeys(("in_channel", "out_channel", "kernel_size")),
-                **{"mode": 1, "pad_mode": "valid", "pad": 0, "stride": 1, "dilation": 1, "group": 1},
-                **{"output_padding": 0, "data_format": "NCDHW"},
+                "mode": 1,
+                "pad_mode": "valid",
+                "pad": 0,
+                "stride": 1,
+                "dilation": 1,
+                "group": 1,
+                "output_padding": 0,
+                "data_format": "NCDHW",
             },
         ),
         "RGBToHSV": (_colours(_hsv), {}),

@@ -337,9 +337,7 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     return _tensor(total[:, :, around[0] : around[0] + h, around[1] : around[1] + w])
 
 
-def col2im(
-    input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any
-) -> Any:
+def col2im(input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any) -> Any:
     """`fold` of columns [N, C, elements of a window, windows]."""
     n, c, elements, windows = input_x.shape
     return fold(input_x.reshape(n, c * elements, windows), output_size, kernel_size, dilation, padding_value, stride)
@@ -352,7 +350,9 @@ def _block(name: str, block: Any, pairs: Any, axes: int) -> tuple[tuple[int, ...
     sizes = (block,) * axes if isinstance(block, int) else tuple(_ints(block))
     around = tuple([(before, after) for before, after in _ints(pairs)])
     if len(sizes) != len(around) or any(size < 1 for size in sizes):
-        raise ValueError(f"For '{name}', there must be a positive block size for each pair, but got {sizes} and {around}.")
+        raise ValueError(
+            f"For '{name}', there must be a positive block size for each pair, but got {sizes} and {around}."
+        )
     return sizes, around
 
 

@@ -544,9 +544,7 @@ def scatter(input: Any, axis: int, index: Any, src: Any) -> Any:
     return _tensor(x)
 
 
-def index_add(
-    x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True
-) -> Any:
+def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True) -> Any:
     """A copy with y added along `axis` at the indices, which are always checked."""
     out = np.array(_array(x))
     np.add.at(out, (slice(None),) * (axis % out.ndim) + (_array(indices),), _array(y, x.dtype))

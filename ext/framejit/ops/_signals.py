@@ -98,14 +98,17 @@ def stft(
     if center:
         if x.ndim not in (1, 2):
             raise ValueError(f"Expected a 1-D tensor or a 2-D tensor, but got {x.ndim}")
-        pairs = [(0, 0)] * (x.ndim - 1) + [(n_fft // 2, n_fft // 2)]
-        x = _tensor(np.pad(_array(x), pairs, pad_mode.lower()))
+        pairs: Any = [(0, 0)] * (x.ndim - 1) + [(n_fft // 2, n_fft // 2)]
+        mode: Any = pad_mode.lower()
+        x = _tensor(np.pad(_array(x), pairs, mode))
     onesided = not is_complex if onesided is None else onesided
     return_complex = is_complex if return_complex is None else return_complex
     return _spectra(x, window, n_fft, hop_length, win_length, normalized, onesided, return_complex)
 
 
-def _with_size(x: Any, signal_ndim: int, inverse: bool, real: bool, norm: str, onesided: bool, signal_sizes: Any) -> Any:
+def _with_size(
+    x: Any, signal_ndim: int, inverse: bool, real: bool, norm: str, onesided: bool, signal_sizes: Any
+) -> Any:
     """The transform of the last dimensions, or its inverse; of real numbers, or to them."""
     from scipy import fft
 
@@ -134,7 +137,9 @@ _define(
             _with_size,
             {
                 **dict.fromkeys(("signal_ndim", "inverse", "real")),
-                **{"norm": "backward", "onesided": True, "signal_sizes": ()},
+                "norm": "backward",
+                "onesided": True,
+                "signal_sizes": (),
             },
         ),
     },
