@@ -121,6 +121,7 @@ CELLS = {
     "ReduceLogSumExp(1)": (ROWS,),
     "Unflatten(1, (2, 2))": (ROWS,),
     "PReLU(4)": (IMAGES,),
+    "PReLUExt(4)": (IMAGES,),
     "Dense(4, 2, activation='tanh')": (ROWS,),
     "Embedding(5, 3)": (np.array([[1, 4, 1], [0, 2, 1]]),),
     "EmbeddingLookup(5, 3, max_norm=0.9)": (np.array([[1, 4, 1], [0, 2, 1]]),),
@@ -180,7 +181,7 @@ CELLS = {
 # Those that have no gradient to look at, and why.
 NO_GRADIENT = {
     **dict.fromkeys(("OneHot", "Range"), "made of integers"),
-    **dict.fromkeys(("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Identity"), "the input itself, or random"),
+    **dict.fromkeys(("Dropout", "Dropout1d", "Dropout2d", "Dropout2dExt", "Dropout3d", "Identity"), "the input itself, or random"),
     "RReLU": "random, or LeakyReLU",
     "IGamma": "SciPy has no derivative by the first argument",
     **dict.fromkeys(("Cell", "CellDict", "CellList", "GraphCell", "LossBase", "SequentialCell", "TensorArray"), "as what it holds"),
@@ -190,7 +191,7 @@ NO_GRADIENT = {
 }  # fmt: skip
 
 # What computes in float32 whatever it is given, with how far differences may be off.
-SINGLE = {"SSIM": 2e-2, "MSSSIM": 2e-2, **dict.fromkeys(("PSNR", "LBeta", "RNNCell", "GRUCell", "LSTMCell", "PReLU", "Conv2dBnAct", "DenseBnAct"), 2e-3)}
+SINGLE = {"SSIM": 2e-2, "MSSSIM": 2e-2, **dict.fromkeys(("PSNR", "LBeta", "RNNCell", "GRUCell", "LSTMCell", "PReLU", "PReLUExt", "Conv2dBnAct", "DenseBnAct"), 2e-3)}
 
 
 def made(text, dtype):

@@ -259,6 +259,8 @@ class PReLUExt(Cell):
 
     def construct(self, input: Any) -> Any:
         """The weighted Tensor."""
+        if self.weight.size != 1 and input.ndim > 1:
+            fits(self, "input", input, 1, self.weight, 0)
         return ops.prelu(input, self.weight)
 
 

@@ -41,7 +41,7 @@ def _sampled(draw: Any, shares: Any, true_classes: Any, num_sampled: int, unique
 
     def expected(classes: Any) -> Any:
         p = shares(classes.astype(np.float64))
-        return (-np.expm1(tries * np.log1p(-p)) if unique and tried else p * num_sampled).astype(np.float32)
+        return (-np.expm1(tries * np.log1p(-p)) if unique and tried else p * tries).astype(np.float32)
 
     truths = _array(true_classes)
     drawn = np.array(chosen, truths.dtype)
