@@ -50,7 +50,7 @@ _LAZY = {
     "is_tensor": "ops",
     "log": "_mindspore",
     **dict.fromkeys(("get_level", "get_log_config"), "_mindspore.log"),
-    **dict.fromkeys(("COOTensor", "CSRTensor", "RowTensor"), "ops._sparse"),
+    **dict.fromkeys(("COOTensor", "CSRTensor", "RowTensor", "SparseTensor"), "ops._sparse"),
     "amp": "train",
     **dict.fromkeys(("from_numpy", "from_dlpack"), "ops._methods"),
     **dict.fromkeys(("Parameter", "ParameterTuple"), "_tensors._parameter"),
@@ -82,7 +82,9 @@ _LAZY = {
     ),
     **dict.fromkeys(("Generator", "default_generator"), "_tensors._random"),
     **dict.fromkeys(("seed", "set_recursion_limit", "run_check"), "context"),
-    **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_files._checkpoint"),
+    **dict.fromkeys(
+        ("save_checkpoint", "load_checkpoint", "load_checkpoint_async", "load_param_into_net"), "_files._checkpoint"
+    ),
     **dict.fromkeys(("export", "load"), "_files._export"),
     **dict.fromkeys(
         (

@@ -45,6 +45,7 @@ from framejit._autodiff._grad import jvp as jvp
 from framejit._autodiff._grad import vjp as vjp
 from framejit._core import Tensor as Tensor
 from framejit._files._checkpoint import load_checkpoint as load_checkpoint
+from framejit._files._checkpoint import load_checkpoint_async as load_checkpoint_async
 from framejit._files._checkpoint import load_param_into_net as load_param_into_net
 from framejit._files._checkpoint import save_checkpoint as save_checkpoint
 from framejit._files._export import export as export
@@ -101,6 +102,7 @@ from framejit.ops._methods import from_numpy as from_numpy
 from framejit.ops._sparse import COOTensor as COOTensor
 from framejit.ops._sparse import CSRTensor as CSRTensor
 from framejit.ops._sparse import RowTensor as RowTensor
+from framejit.ops._sparse import SparseTensor as SparseTensor
 from framejit.train import F1 as F1
 from framejit.train import MAE as MAE
 from framejit.train import MSE as MSE

@@ -51,7 +51,7 @@ ATOL = {
     r"gradients\(.*": 1e-4,
     r"steps\(.*": 1e-6,
     r"steps\(.*Adam": 3e-5,
-    r"Resize|Sampler|Crop|Deformable|ROIAlign|Conv3DTranspose|FFT|STFT|stft|Qr|Cumulative|Blackman|gradient.*Renorm|FractionalAvg|orgqr": 1e-5,
+    r"Resize|ScaleAnd|Sampler|Crop|Deformable|ROIAlign|Conv3DTranspose|FFT|STFT|stft|Qr|Cumulative|Blackman|gradient.*Renorm|FractionalAvg|orgqr": 1e-5,
     r"gradient.*(Resize|Conv3DTranspose)": 5e-5,
 }
 

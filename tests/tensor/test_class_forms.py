@@ -243,6 +243,8 @@ def test_sparse_forms():
         made = make(indices, values, (3, 4))
         assert ops.coo_tensor_get_dense_shape(made) == (3, 4) and ops.coo_tensor_get_indices(made) is made.indices
         assert ops.coo_tensor_get_values(made) is made.values
+    former = fj.SparseTensor(indices, values, (3, 4))
+    assert isinstance(former, fj.COOTensor) and former.to_dense().tolist() == made.to_dense().tolist()
     rows = ops.make_row_tensor(Tensor([0]), Tensor([[1.0, 2.0]]), (3, 2))
     assert ops.row_tensor_get_values(rows) is rows.values and ops.row_tensor_get_dense_shape(rows) == (3, 2)
     made = ops.make_csr_tensor(Tensor([0, 1, 2]), Tensor([1, 2]), values, (2, 3))
@@ -359,6 +361,8 @@ def test_loading_with_other_options(tmp_path):
     fj.save_checkpoint(net, str(tmp_path / "net.ckpt"))
     found = fj.load_checkpoint(str(tmp_path / "net.ckpt"), crc_check=True, remove_redundancy=True, format="ckpt")
     assert fj.load_param_into_net(nn.Dense(2, 3), found, remove_redundancy=True) == ([], [])
+    later = fj.load_checkpoint_async(str(tmp_path / "net.ckpt"), nn.Dense(2, 3)).result()
+    assert later["weight"].tolist() == net.weight.tolist() == found["weight"].tolist()
     with pytest.raises(ValueError, match="format"):
         fj.load_checkpoint(str(tmp_path / "net.ckpt"), format="x")
 

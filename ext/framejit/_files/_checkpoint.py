@@ -11,6 +11,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,39 @@ def load_checkpoint(
                 stacklevel=2,
             )
     return found
+
+
+def load_checkpoint_async(
+    ckpt_file_name: Any,
+    net: Any = None,
+    strict_load: bool = False,
+    filter_prefix: Any = None,
+    dec_key: None = None,
+    dec_mode: str = "AES-GCM",
+    specify_prefix: Any = None,
+    choice_func: Callable[[str], Any] | None = None,
+) -> Future[dict[str, Parameter]]:
+    """Do what `load_checkpoint` does in another thread, and return a future of its result.
+
+    Parameters
+    ----------
+    ckpt_file_name, net, strict_load, filter_prefix, dec_key, dec_mode, specify_prefix, choice_func
+        The arguments of `load_checkpoint`.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> net = fj.nn.Dense(2, 3)
+    >>> fj.save_checkpoint(net, "later.ckpt")
+    >>> future = fj.load_checkpoint_async("later.ckpt")
+    >>> sorted(future.result())
+    ['bias', 'weight']
+    """
+    options = (ckpt_file_name, net, strict_load, filter_prefix, dec_key, dec_mode, specify_prefix, choice_func)
+    executor = ThreadPoolExecutor(1)
+    future = executor.submit(load_checkpoint, *options)
+    executor.shutdown(wait=False)
+    return future
 
 
 def load_param_into_net(

@@ -172,6 +172,47 @@ def _glimpse(x: Any, size: Any, offsets: Any, centered: bool, normalized: bool, 
     return _tensor(out)
 
 
+def _cubic(near: Any, far: Any) -> Any:
+    return lambda x: np.where(x < 1, np.polyval(near, x), np.where(x < 2, np.polyval(far, x), 0.0))
+
+
+def _lanczos(radius: int) -> Any:
+    return lambda x: np.where(x < radius, np.sinc(x) * np.sinc(x / radius), 0.0)
+
+
+# By name: how far a kernel reaches, and its weights by the distance.
+_KERNELS: dict[str, tuple[float, Any]] = {
+    **{f"lanczos{radius}": (radius, _lanczos(radius)) for radius in (1, 3, 5)},
+    "gaussian": (1.5, lambda x: np.where(x < 1.5, np.exp(-2 * x * x), 0.0)),
+    "box": (0.5, lambda x: np.where(x < 0.5, 1.0, np.where(x == 0.5, 0.5, 0.0))),
+    "triangle": (1.0, lambda x: np.maximum(1 - x, 0.0)),
+    "keyscubic": (2.0, _cubic((1.5, -2.5, 0, 1), (-0.5, 2.5, -4, 2))),
+    "mitchellcubic": (2.0, _cubic((7 / 6, -2, 0, 8 / 9), (-7 / 18, 2, -10 / 3, 16 / 9))),
+}
+
+
+def _scaled(images: Any, size: Any, scale: Any, translation: Any, kernel_type: str, antialias: bool) -> Any:
+    """Images [N, H, W, C] times a factor and moved, as float32."""
+    if kernel_type not in _KERNELS:
+        raise ValueError(
+            f"For 'ScaleAndTranslate', the 'kernel_type' must be one of {tuple(_KERNELS)}, but got {kernel_type!r}."
+        )
+    radius, kernel = _KERNELS[kernel_type]
+    x = _array(images).astype(np.float32)
+    for axis, new, factor, moved in zip((1, 2), _ints(size), _array(scale).tolist(), _array(translation).tolist()):
+        length, wide = x.shape[axis], max(1 / factor, 1.0) if antialias else 1.0
+        at = (np.arange(new) + 0.5 - moved) / factor
+        first, last = np.ceil(at - radius * wide - 0.5), np.floor(at + radius * wide - 0.5)
+        places = np.arange(length)
+        weights = kernel(np.abs(places + 0.5 - at[:, None]) / wide)
+        counts = (places >= first[:, None]) & (places <= last[:, None]) & ((at >= 0) & (at <= length))[:, None]
+        weights = np.where(counts, weights, 0.0)
+        total = weights.sum(1, keepdims=True)
+        weights = np.where(np.abs(total) > 1e-35, weights / np.where(total == 0, 1.0, total), 0.0).astype(np.float32)
+        x = np.moveaxis(np.tensordot(weights, x, (1, axis)), 0, axis)
+    return _tensor(x)
+
+
 # --- Convolutions ------------------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +404,7 @@ _define(
             _aligned,
             {"pooled_height": None, "pooled_width": None, "spatial_scale": None, "sample_num": 2, "roi_end_mode": 1},
         ),
+        "ScaleAndTranslate": (_scaled, {"kernel_type": "lanczos3", "antialias": True}),
         "ExtractGlimpse": (_glimpse, {"centered": True, "normalized": True, "uniform_noise": True, "noise": "uniform"}),
         "DeformableOffsets": (
             _moved,

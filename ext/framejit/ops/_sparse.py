@@ -241,6 +241,23 @@ class COOTensor(_Sparse):
         return f"COOTensor(shape={list(self.shape)}, dtype={self.dtype!r}, indices={self.indices!r}, values={self.values!r})"
 
 
+class SparseTensor(COOTensor):
+    """`COOTensor` under its former name.
+
+    Parameters
+    ----------
+    indices : Tensor
+        Of ints, a row for each value.
+    values : Tensor
+        The values.
+    shape : tuple of int
+        Of the whole.
+    """
+
+    def __init__(self, indices: Any, values: Any, shape: Any) -> None:
+        super().__init__(indices, values, shape)
+
+
 class CSRTensor(_Sparse):
     """Values row after row: those of row i are ``values[indptr[i]:indptr[i + 1]]``, in the columns ``indices[...]``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framejit._files._checkpoint import load_checkpoint, load_param_into_net, save_checkpoint
+from framejit._files._checkpoint import load_checkpoint, load_checkpoint_async, load_param_into_net, save_checkpoint
 from framejit._files._export import export, load
 from framejit.train import amp as amp
 from framejit.train._callback import Callback, CheckpointConfig, LossMonitor, ModelCheckpoint, RunContext, TimeMonitor
@@ -99,6 +99,7 @@ __all__ = [
     "get_metrics",
     "load",
     "load_checkpoint",
+    "load_checkpoint_async",
     "load_param_into_net",
     "names",
     "rearrange_inputs",
