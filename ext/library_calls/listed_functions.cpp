@@ -117,24 +117,35 @@ bool reads_plainly(PyObject* callable) {
 
 }  // namespace
 
+std::optional<FunctionName> function_name(PyObject* callable) {
+  if (!reads_plainly(callable)) return std::nullopt;
+  static PyObject* const kModule = PyUnicode_InternFromString("__module__");
+  static PyObject* const kName = PyUnicode_InternFromString("__name__");
+  const Ref<> module = Ref<>::steal(PyObject_GetAttr(callable, kModule));
+  const Ref<> name = module ? Ref<>::steal(PyObject_GetAttr(callable, kName)) : Ref<>();
+  const auto text = [](const Ref<>& object) {
+    return object && PyUnicode_Check(object.get()) ? PyUnicode_AsUTF8(object.get()) : nullptr;
+  };
+  const char *home = text(module), *own = text(name);
+  if (home && own) return FunctionName{home, own};
+  capture::clear_error_of_call();
+  return std::nullopt;
+}
+
 bool is_library_function(PyObject* callable) {
   static auto* known = new std::map<PyObject*, bool>;  // those found: kept alive for ever
   if (auto at = known->find(callable); at != known->end()) return at->second;
   if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
   if (PyObject_TypeCheck(callable, &PyUFunc_Type)) return is_library_ufunc(reinterpret_cast<PyUFuncObject*>(callable));
   if (required_arguments(callable)) return true;
-  if (!reads_plainly(callable)) return false;
-  const Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
-  const Ref<> name = home ? Ref<>::steal(PyObject_GetAttrString(callable, "__name__")) : Ref<>();
-  const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  if (!words) capture::clear_error_of_call();
-  if (!words || !PyUnicode_Check(home.get())) return false;
+  const std::optional<FunctionName> function = function_name(callable);
+  if (!function) return false;
   for (const Listed& row : listed()) {
-    if (PyUnicode_CompareWithASCIIString(home.get(), row.module) != 0) continue;
-    if (std::none_of(row.names.begin(), row.names.end(), [&](const char* n) { return std::string_view(n) == words; }))
+    if (function->module != row.module) continue;
+    if (std::none_of(row.names.begin(), row.names.end(), [&](const char* name) { return function->name == name; }))
       continue;
-    Ref<> module = Ref<>::steal(PyImport_GetModule(home.get()));
-    Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), words)) : Ref<>();
+    Ref<> module = Ref<>::steal(PyImport_GetModule(Ref<>::steal(PyUnicode_FromString(row.module)).get()));
+    Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), function->name.c_str())) : Ref<>();
     capture::clear_error_of_call();
     if (found.get() != callable) return false;
     Py_INCREF(callable);

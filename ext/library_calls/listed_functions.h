@@ -4,11 +4,20 @@
 
 #include <Python.h>
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace framejit::ext::library_calls {
 
 struct LibraryCall;
+
+/// Where a function says that it is defined.
+struct FunctionName {
+  std::string module, name;
+};
+/// Nullopt if reading them might run code of the program's, or there are none. Functions have them, also NumPy's in C.
+std::optional<FunctionName> function_name(PyObject* callable);
 
 /// Is it a listed function: np.sort, np.linalg.inv, scipy.linalg.lapack.dgesv?
 bool is_library_function(PyObject* callable);

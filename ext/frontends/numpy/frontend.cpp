@@ -113,21 +113,30 @@ struct Known {
   bool library = false;
 };
 
-/// The functions by identity. They are kept alive for ever. A program uses few of them, so ufuncs are looked up when
-/// they are met, and the others are listed when the first of them is.
+/// NumPy's functions by identity. They are kept alive for ever. A program uses few of them, so functions and ufuncs are
+/// looked up by their names when they are met. All are listed when the first callable of another kind is.
 class Functions {
  public:
   const Known* find(PyObject* callable) {
     if (const auto at = known_.find(callable); at != known_.end()) return &at->second;
-    if (!listed_ && (is_builtin(callable) || !PyCallable_Check(callable))) return nullptr;
     const bool ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
-    if (ufunc && !listed_) add_by_name(reinterpret_cast<PyUFuncObject*>(callable));
-    if (!known_.contains(callable) && !listed_) list();
+    if (!listed_) {
+      if (is_builtin(callable) || !PyCallable_Check(callable)) return nullptr;
+      if (ufunc) add_by_name(reinterpret_cast<PyUFuncObject*>(callable));
+      else if (const auto function = library_calls::function_name(callable))
+        return add_by_name(callable, function->name);
+      if (!known_.contains(callable)) list();
+    }
     if (const auto at = known_.find(callable); at != known_.end()) return &at->second;
     return ufunc ? find_late(callable) : nullptr;
   }
 
  private:
+  static std::array<std::span<const FunctionRow>, 5> all_rows() {
+    return {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(),
+            product_functions()};
+  }
+
   /// A function or a class of the builtins.
   static bool is_builtin(PyObject* callable) {
     if (PyCFunction_Check(callable)) {
@@ -150,17 +159,26 @@ class Functions {
         return add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
   }
 
+  const Known* add_by_name(PyObject* function, std::string_view name) {
+    for (std::span<const FunctionRow> rows : all_rows())
+      for (const FunctionRow& row : rows)
+        if (row.name == name && own(row, Ref<>::steal(PyImport_ImportModule(row.home)).get()) == function) {
+          add(function, {row.handler, row.op, DType::F64, row.library});
+          return &known_.at(function);
+        }
+    return nullptr;
+  }
+
   void list() {  // runs code of NumPy's, and so perhaps other threads
     for (const graph::OpDef& row : graph::kOps)
       if (PyUFuncObject* ufunc = is_listed(row) ? arrays::ufunc_of(row.op) : nullptr)
         add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
     const char* home = nullptr;
     Ref<> module;
-    for (std::span<const FunctionRow> rows :
-         {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(), product_functions()})
+    for (std::span<const FunctionRow> rows : all_rows())
       for (const FunctionRow& row : rows) {
         if (row.home != home) module = Ref<>::steal(PyImport_ImportModule(home = row.home));
-        add_named(row, module.get());
+        if (PyObject* found = own(row, module.get())) add(found, {row.handler, row.op, DType::F64, row.library});
       }
     for (int i = 0; i < graph::kDTypeCount; ++i)
       if (PyTypeObject* type = arrays::scalar_type_of(static_cast<DType>(i)))
@@ -180,17 +198,17 @@ class Functions {
     return home ? Ref<>::share(home) : Ref<>::steal(PyObject_GetAttr(function, kName));
   }
 
-  /// What is not NumPy's own under that name (a replacement by someone) is not known.
-  void add_named(const FunctionRow& row, PyObject* module) {
+  /// The function of a row. Null if what has that name is not NumPy's own, but a replacement by someone.
+  static PyObject* own(const FunctionRow& row, PyObject* module) {
     PyObject* names = module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
     PyObject* found = names ? PyDict_GetItemString(names, row.name) : nullptr;
     const bool ufunc = found && PyObject_TypeCheck(found, &PyUFunc_Type);
     const Ref<> home = found && !ufunc ? home_of(found) : Ref<>();
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
-    const bool own =
+    const bool is_own =
         ufunc || (words && (std::string_view(words).starts_with("numpy") || std::string_view(words) == row.home));
     PyErr_Clear();
-    if (own) add(found, {row.handler, row.op, DType::F64, row.library});
+    return is_own ? found : nullptr;
   }
 
   /// Is gamma NaN at its poles, as the operator is? The installed SciPy is asked: up to 1.13 it was infinite.
