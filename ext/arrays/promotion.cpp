@@ -93,6 +93,44 @@ bool has_strong(std::span<const OperandType> operands) {
   return false;
 }
 
+bool all_of_type(const char* types, std::size_t count, int type_num) {
+  return std::all_of(types, types + count, [&](char type) { return type == type_num; });
+}
+
+/// ldexp, and functions of SciPy whose order may be an integer.
+bool takes_integers_beside_floats(const PyUFuncObject* ufunc) {
+  for (int loop = 0; loop < ufunc->ntypes; ++loop) {
+    const char *types = ufunc->types + loop * ufunc->nargs, *end = types + ufunc->nin;
+    if (std::any_of(types, end, [](char type) { return PyTypeNum_ISINTEGER(type); }) &&
+        std::any_of(types, end, [](char type) { return PyTypeNum_ISFLOAT(type); }))
+      return true;
+  }
+  return false;
+}
+
+/// The loop over float32 or float64 for operands of that dtype and Python's ints and floats. NumPy 2 takes it if there
+/// is one, and need not be asked.
+std::optional<LoopTypes> loop_of_equal_floats(const PyUFuncObject* ufunc, std::span<const OperandType> operands) {
+  std::optional<DType> dtype;
+  bool literals = false;
+  for (const OperandType& operand : operands) {
+    if (operand.literal) literals = true;
+    else if (dtype && *dtype != operand.dtype) return std::nullopt;
+    else dtype = operand.dtype;
+    if (graph::is_complex(operand.dtype)) return std::nullopt;
+  }
+  if (dtype != DType::F32 && dtype != DType::F64) return std::nullopt;
+  if (literals && takes_integers_beside_floats(ufunc)) return std::nullopt;
+  for (int loop = 0; loop < ufunc->ntypes; ++loop) {
+    const char* types = ufunc->types + loop * ufunc->nargs;
+    if (!all_of_type(types, operands.size(), type_num_of(*dtype))) continue;
+    const std::optional<DType> out = dtype_of_type_num(types[operands.size()]);
+    if (!out) return std::nullopt;
+    return LoopTypes{{*dtype, *dtype, *dtype}, *out};
+  }
+  return std::nullopt;
+}
+
 Captured<LoopTypes> loop_types_by_dtype(PyUFuncObject* ufunc, std::span<const OperandType> operands) {
   int count = static_cast<int>(operands.size());
   Ref<> dtypes = Ref<>::steal(PyTuple_New(count + 1));
@@ -294,6 +332,7 @@ Captured<LoopTypes> loop_types(PyUFuncObject* ufunc, std::span<const OperandType
   static std::map<std::string, LoopTypes> known;
   std::string key;
   if (by_dtype) {
+    if (const std::optional<LoopTypes> found = loop_of_equal_floats(ufunc, operands)) return *found;
     key = key_of(ufunc, operands);
     auto found = known.find(key);
     if (found != known.end()) return found->second;
