@@ -90,15 +90,19 @@ struct Cuts {
   }
 };
 
-SumOrder find_order() {
+constexpr std::int64_t kFew = 1003;
+
+/// By sums of n numbers.
+SumOrder find_order(std::int64_t n) {
   Cuts<float> single;
   Cuts<double> twice;
   // Around zero the two orders give different sums, of both types. Of one sign they are often equal.
   for (std::uint64_t seed : {2, 3}) {
-    std::vector<double> x = rough_numbers<double>(kOldCut + 1003, seed);
+    std::vector<double> x = rough_numbers<double>(static_cast<std::size_t>(n), seed);
     for (double& value : x) value -= 0.6;
     if (!single.add(x, NPY_FLOAT32) || !twice.add(x, NPY_FLOAT64)) return {};
   }
+  if (n <= kOldCut) return {single.whole && twice.whole, 0};
   if (single.whole == single.cut || single.cut != twice.cut || single.whole != twice.whole) return {};
   return {true, single.cut ? kOldCut : 0};
 }
@@ -247,10 +251,11 @@ codegen::ComplexForms complex_forms(graph::DType dtype) {
                                     : twice.get([] { return find_complex<double>(NPY_COMPLEX128); });
 }
 
-SumOrder sum_order() {
+SumOrder sum_order(std::int64_t most) {
   if (ErrState::current().buffer_size() != kOldCut) return {};
-  static constinit Found<SumOrder> found;
-  return found.get(find_order);
+  static constinit Found<SumOrder> few, all;
+  return most <= kOldCut ? few.get([] { return find_order(kFew); })
+                         : all.get([] { return find_order(kOldCut + kFew); });
 }
 
 }  // namespace framejit::ext::arrays

@@ -32,7 +32,8 @@ struct SumOrder {
   std::int64_t pairwise_cut = 0;  // which one: the length at which a run is cut, 0 for never
 };
 
-/// How floats are added up now. Not known where np.setbufsize has changed where sums are cut.
-SumOrder sum_order();
+/// How `most` floats are added up now, or fewer. Not known where np.setbufsize has changed where sums are cut. Sums
+/// that no version cuts are quickly found out about.
+SumOrder sum_order(std::int64_t most = INT64_MAX);
 
 }  // namespace framejit::ext::arrays

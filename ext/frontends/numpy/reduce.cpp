@@ -103,11 +103,16 @@ bool fits_buffer(Session& session, const Reduction& r) {
   return whole && ordered && shapes.holds(Relation::Le, count_of(session, r), kBuffer);
 }
 
+bool is_order_known(Session& session, const Reduction& r) {
+  const Dim count = count_of(session, r);
+  return arrays::sum_order(count.is_const() ? count.value() : INT64_MAX).known;
+}
+
 /// The operand of a sum, in the dtype that NumPy adds up in.
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
   if (graph::is_float(to) || graph::is_complex(to)) {
-    if (!arrays::sum_order().known)
+    if (!is_order_known(session, r))
       return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
     bool exact = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
     if (from != to && !exact && !fits_buffer(session, r))
