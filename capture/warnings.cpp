@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "capture/python_names.h"
+
 namespace framejit::capture {
 
 namespace {
@@ -52,11 +54,12 @@ PyObject* caller() {
   return once.get([]() -> PyObject* {
     static PyMethodDef runs = {"run", run, METH_NOARGS, nullptr};
     const Ref<> method = Ref<>::steal(PyCFunction_New(&runs, nullptr));
-    const Ref<> globals = Ref<>::steal(Py_BuildValue("{ssss}", "__name__", "framejit._core", "__file__", "framejit"));
-    const Ref<> code = Ref<>::steal(Py_CompileString("def call(): return run()", "<framejit>", Py_file_input));
-    if (!method || !globals || !code || PyDict_SetItemString(globals.get(), "run", method.get()) < 0) return nullptr;
-    const Ref<> done = Ref<>::steal(PyEval_EvalCode(code.get(), globals.get(), globals.get()));
-    return done ? Py_XNewRef(PyDict_GetItemString(globals.get(), "call")) : nullptr;
+    const Ref<> globals = Ref<>::steal(
+        Py_BuildValue("{sssssO}", "__name__", "framejit._core", "__file__", "framejit", "run", method.get()));
+    const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kLibraryFunctions));
+    const Ref<> call = Ref<>::steal(module ? PyObject_GetAttrString(module.get(), "call_run") : nullptr);
+    if (!method || !globals || !call || !PyFunction_Check(call.get())) return nullptr;
+    return PyFunction_New(PyFunction_GET_CODE(call.get()), globals.get());
   });
 }
 

@@ -134,6 +134,7 @@ class SampleInputs {
 
   /// Are there lengths that `bound` would bind?
   bool is_loose() const { return is_loose_; }
+  bool any() const { return !dims_.empty(); }
   bool few() const { return dims_.size() <= kMost; }
   /// The real length of what was so long in the three variants.
   std::optional<Dim> real(int64_t first, int64_t second, int64_t third) const {
@@ -209,11 +210,14 @@ Ref<> like(Session& session, ValueId operand, const Lengths& length, bool ones) 
                                                   NPY_ARRAY_WRITEABLE, nullptr));
   if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), memory.release()) < 0) return {};
   if (ones && rank >= 2 && std::find(shape.begin(), shape.end(), 0) == shape.end()) {
-    Ref<> eye =
-        Ref<>::steal(PyObject_CallMethod(numpy_module(), "eye", "LL", static_cast<long long>(shape[shape.size() - 2]),
-                                         static_cast<long long>(shape.back())));
-    if (!eye || PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(array.get()),
-                                 reinterpret_cast<PyArrayObject*>(eye.get())) < 0)
+    const int last = rank - 1;
+    shape[last - 1] = std::min(shape[last - 1], shape[last]);
+    strides[last - 1] += strides[last];
+    Py_INCREF(descr);
+    const Ref<> diagonal = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, last, shape.data(), strides.data(),
+                                                             data, NPY_ARRAY_WRITEABLE, nullptr));
+    const Ref<> one = Ref<>::steal(PyLong_FromLong(1));
+    if (!diagonal || !one || PyArray_FillWithScalar(reinterpret_cast<PyArrayObject*>(diagonal.get()), one.get()) < 0)
       return {};
   }
   return array;
@@ -426,7 +430,11 @@ Predicted predicted_by(Session& session, const ResultSignature& like, Dims shape
 std::optional<AllPredicted> predict_by(SampleInputs& lengths, Arguments& arguments, const LibraryCall& call) {
   Session& session = arguments.session;
   std::vector<ResultSignatures> seen;
-  for (int variant = 0; variant < 3; ++variant) {
+  // Two are enough if they are equal. It is not one, because a function's first call may be its slowest.
+  const bool differ = lengths.any() || !std::all_of(arguments.wraps.begin(), arguments.wraps.end(),
+                                                    [](Wrap wrap) { return wrap == Wrap::NdArray; });
+  const int variants = differ ? 3 : 2;
+  for (int variant = 0; variant < variants; ++variant) {
     if (!lengths.few()) return std::nullopt;
     Captured<ResultSignatures> one =
         try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
@@ -436,13 +444,12 @@ std::optional<AllPredicted> predict_by(SampleInputs& lengths, Arguments& argumen
   auto real = [&](std::size_t item, std::vector<int64_t> ResultSignature::* which) {
     Dims dims;
     for (std::size_t i = 0; i < (seen[0].items[item].*which).size(); ++i)
-      if (std::optional<Dim> dim = lengths.real((seen[0].items[item].*which)[i], (seen[1].items[item].*which)[i],
-                                                (seen[2].items[item].*which)[i]))
+      if (std::optional<Dim> dim = lengths.real((seen.front().items[item].*which)[i], (seen[1].items[item].*which)[i],
+                                                (seen.back().items[item].*which)[i]))
         dims.push_back(settle(session, *dim));
     return dims;
   };
-  // A function's first call may be its slowest.
-  AllPredicted out{seen[0].sequence, {}, std::min(seen[1].nanoseconds, seen[2].nanoseconds)};
+  AllPredicted out{seen[0].sequence, {}, std::min(seen[1].nanoseconds, seen.back().nanoseconds)};
   for (std::size_t i = 0; i < seen[0].items.size(); ++i) {
     const ResultSignature& like = seen[0].items[i];
     Dims shape = real(i, &ResultSignature::shape), reshaped = real(i, &ResultSignature::reshaped);
