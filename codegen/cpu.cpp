@@ -3,6 +3,9 @@
 
 #include <cpuid.h>
 #include <sys/syscall.h>
+#if __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+#endif
 #include <unistd.h>
 
 #include <cstdint>
@@ -15,10 +18,19 @@ namespace {
 struct Leaf {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
+
+/// Leaf 1 or 7, which is 0 if there is none. On virtual machines each CPUID is a call of the hypervisor, so it is read
+/// from the C library, which has asked when the process began.
 Leaf leaf_of(uint32_t leaf, uint32_t subleaf) {
+#if __has_include(<sys/platform/x86.h>)
+  const unsigned index = leaf == 1 ? CPUID_INDEX_1 : subleaf == 0 ? CPUID_INDEX_7 : CPUID_INDEX_7_ECX_1;
+  const auto& words = __x86_get_cpuid_feature_leaf(index)->cpuid_array;
+  return {words[0], words[1], words[2], words[3]};
+#else
   Leaf found;
-  __cpuid_count(leaf, subleaf, found.eax, found.ebx, found.ecx, found.edx);
+  if (!__get_cpuid_count(leaf, subleaf, &found.eax, &found.ebx, &found.ecx, &found.edx)) return {};
   return found;
+#endif
 }
 
 /// Which registers the operating system saves, or none if it does not say.
@@ -34,16 +46,14 @@ bool has(uint32_t word, std::initializer_list<int> bits) {
   return true;
 }
 
-/// xbyak's Cpu finds the same, but asks many times, also for caches and cores. On virtual machines each time is a call
-/// of the hypervisor. Numbers of bits: Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID. What the
-/// system does not save is not among the features, with the exception of AMX: see allow_amx.
+/// xbyak's Cpu finds the same, but asks CPUID many times, also for caches and cores. Numbers of bits: Intel 64 and
+/// IA-32 Architectures Software Developer's Manual, CPUID. What the system does not save is not among the features,
+/// with the exception of AMX: see allow_amx.
 Cpu detect() {
   Cpu cpu;
-  const uint32_t leaves = leaf_of(0, 0).eax;
-  const Leaf first = leaves >= 7 ? leaf_of(1, 0) : Leaf();
+  const Leaf first = leaf_of(1, 0), seventh = leaf_of(7, 0);
   const bool fma = has(first.ecx, {12}), system_says = has(first.ecx, {27}), f16c = has(first.ecx, {28, 29});
   const uint32_t saved = system_says ? saved_registers() : 0;
-  const Leaf seventh = leaves >= 7 ? leaf_of(7, 0) : Leaf();
   if (has(saved, {1, 2}) && fma && f16c && has(seventh.ebx, {5, 8})) cpu.isa = Isa::Avx2;  // AVX2, BMI2
   // F, DQ, CD, BW, VL
   if (cpu.isa == Isa::Avx2 && has(saved, {5, 6, 7}) && has(seventh.ebx, {16, 17, 28, 30, 31})) {
