@@ -207,6 +207,8 @@ class CodeView {
   /// May the program go on in this code after instruction `i` has raised? Not where all its handlers do is raise again.
   bool may_catch(uint32_t i) const;
 
+  /// Does anything jump back, or call a comprehension?
+  bool may_loop() const { return !loop_ends_.empty(); }
   /// Does a round of a loop begin with instruction `i`?
   bool is_loop_head(uint32_t i) const { return begins_nest(i) && instrs_[i].op != Opcode::Call; }
   /// Does instruction `i` call the function of a list comprehension, or of a generator expression that is the only

@@ -348,6 +348,7 @@ class LoopCapture {
 };
 
 std::optional<Step> capture_array_loop(SymbolicFrame& frame) {
+  if (!frame.view->may_loop()) return std::nullopt;
   Session& session = frame.session();
   Executor& x = frame.executor();
   const FlowMap& map = frame.view->flow_map();

@@ -98,7 +98,8 @@ class Pairwise {
 
   void execute() {
     if (loop_.outputs == 0) return;
-    if (step_.parallel && loop_.outputs < 4 * num_threads() && worth_splitting(loop_.nanoseconds)) {
+    if (step_.parallel && may_split(loop_.nanoseconds) && loop_.outputs < 4 * num_threads() &&
+        worth_splitting(loop_.nanoseconds)) {
       for (int64_t i = 0; i < loop_.outputs && !state_.stopped(); ++i) split_output(i);
       return;
     }

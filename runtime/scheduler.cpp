@@ -234,8 +234,10 @@ ThreadLimit::ThreadLimit(int threads) : before_(t_limit) {
 }
 ThreadLimit::~ThreadLimit() { t_limit = before_; }
 
+bool may_split(double nanoseconds) { return nanoseconds >= kHotThreshold; }
+
 bool worth_splitting(double nanoseconds) {
-  if (nanoseconds < kHotThreshold) [[likely]]
+  if (!may_split(nanoseconds)) [[likely]]
     return false;
   if (t_inside || num_threads() <= 1) return false;
   if (nanoseconds >= kColdThreshold) return true;

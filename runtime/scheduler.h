@@ -27,6 +27,9 @@ class ThreadLimit {
   int before_;
 };
 
+/// Whether any work of this estimated cost is split. num_threads(), which reads files when it is first asked, is asked
+/// only then.
+bool may_split(double nanoseconds);
 /// Whether parallel_for would split work of this estimated cost now. False in a forked child, and inside a body.
 bool worth_splitting(double nanoseconds);
 

@@ -123,6 +123,6 @@ class OverlapCopier {
 
 }  // namespace
 
-bool copy_overlaps(Graph& graph, PassContext&) { return OverlapCopier(graph).run(); }
+bool copy_overlaps(Graph& graph, PassContext&) { return has_writes(graph) && OverlapCopier(graph).run(); }
 
 }  // namespace framejit::graph

@@ -32,6 +32,12 @@ MemoryFacts::MemoryFacts(const Graph& graph)
   give(graph.results());
 }
 
+bool has_writes(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.value_count(); ++i)
+    if (graph.node(static_cast<ValueId>(i)).op == Op::Write) return true;
+  return false;
+}
+
 bool may_set_flags(const Graph& graph, ValueId v) {
   const Node& n = graph.node(v);
   if (n.inputs.empty() || def(n.op).cls == OpClass::Write || def(n.op).cls == OpClass::View) return false;

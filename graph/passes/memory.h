@@ -20,6 +20,9 @@ struct MemoryFacts {
   std::vector<bool> captured;       // the value decides a branch, or is used in a block further in: it has an address
 };
 
+/// Has the graph a write? Most have none.
+bool has_writes(const Graph& graph);
+
 /// Does the node set floating-point status flags on some operands?
 bool may_set_flags(const Graph& graph, ValueId v);
 

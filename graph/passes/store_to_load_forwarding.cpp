@@ -112,6 +112,6 @@ class Forwarder {
 
 }  // namespace
 
-bool store_to_load_forwarding(Graph& graph, PassContext&) { return Forwarder(graph).run(); }
+bool store_to_load_forwarding(Graph& graph, PassContext&) { return has_writes(graph) && Forwarder(graph).run(); }
 
 }  // namespace framejit::graph
