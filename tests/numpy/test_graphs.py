@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from frontend import Capture, Refused, run
@@ -197,3 +200,65 @@ def test_scipy_loops() -> None:
         value = Capture().input(x, "x")
         expected = f"numpy.{special.erf(x).dtype}"
         assert value.capture.call(special.erf, (value,), {}).describe()[:2] == ("array", expected)
+
+
+UFUNCS = sorted({f.__name__: f for f in vars(np).values() if isinstance(f, np.ufunc) and f.nin <= 2 and f.nout == 1})
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_ufuncs_of_floats_and_numbers(name) -> None:
+    """Their loops are known without asking NumPy, but not of those that take integers beside floats."""
+    ufunc = getattr(np, name)
+    for x in (F4, F8[0]):
+        for other in ((),) if ufunc.nin == 1 else ((x,), (2,), (2.5,), (np.float32(2),), (F8[0],)):
+            try:
+                found, expected, _ = run(lambda np_, x, *other: getattr(np_, name)(x, *other), x, *other)
+            except Refused:
+                continue
+            assert found == expected
+
+
+def test_short_sums_are_known_before_long_ones() -> None:
+    program = """
+import numpy as np
+from framejit import _core, jit
+assert jit(lambda x: (x * 2.0).sum())(np.ones(100)) == 200.0
+assert jit(lambda x: (x * 2.0).sum(axis=1))(np.ones((3, 9000))).tolist() == [18000.0] * 3
+old = np.setbufsize(4096)
+assert jit(lambda x: (x * 3.0).sum())(np.ones(100)) == 300.0
+np.setbufsize(old)
+assert _core._numpy_probe()["sums_known"]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+NAMES = """
+import numpy as np
+from framejit import _core, jit
+
+real = np.where
+np.where = lambda c, a, b: "another"
+a = np.arange(6.0)
+assert jit(lambda x: np.where(x > 1.0, x, 0.0))(a) == "another"
+assert jit(lambda x: real(x > 1.0, x, 0.0) * 2.0)(a).tolist() == [0.0, 0.0, 4.0, 6.0, 8.0, 10.0]
+np.where = real
+
+def way(function):
+    return _core._numpy_way(function)[0]
+
+def clip(a, low, high):
+    raise AssertionError("not NumPy's")
+
+clip.__module__ = "numpy"
+assert way(clip) == ""
+assert way(lambda x: x) == ""
+for function in (np.clip, np.concatenate, np.max, np.amax, np.sum, np.add, np.radians, np.lib.stride_tricks.as_strided):
+    assert way(function) != "", function
+a_max = jit(lambda x: np.amax(x * 2.0) + np.max(x))
+assert a_max(a) == 15.0
+assert way(np.float32) != ""
+"""
+
+
+def test_functions_are_known_by_identity_not_by_name() -> None:
+    subprocess.run([sys.executable, "-c", NAMES], check=True)
