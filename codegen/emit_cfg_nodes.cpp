@@ -486,7 +486,11 @@ void CfgNodes::emit_select(Id id) {
   const bool compares = !cfg_.is_param[n.args[0]] && is_comparison(c.op);
   const Type compared = compares ? cfg_.at(c.args[0]).type : Type::I64;
   if (n.type == Type::I64 && (compared == Type::I64 || c.op == Op::Lt || c.op == Op::Le)) {
-    const Gp made = cc_.newInt64(), yes = gp(n.args[1]);
+    const Gp yes = gp(n.args[1]), to = gp(id);
+    // The result may share the register of a value that is still to be read.
+    const auto is_to = [&](Id v) { return !cfg_.is_const(v) && cfg_.at(v).type == Type::I64 && gp(v).id() == to.id(); };
+    const bool in_place = !is_to(n.args[1]) && (compares ? !is_to(c.args[0]) && !is_to(c.args[1]) : !is_to(n.args[0]));
+    const Gp made = in_place ? to : cc_.newInt64();
     if (cfg_.is_const(n.args[2])) set(made, cfg_.at(n.args[2]));
     else cc_.mov(made, gp(n.args[2]));
     Cond when = Cond::kNZ;
@@ -497,7 +501,8 @@ void CfgNodes::emit_select(Id id) {
       when = c.op == Op::Lt ? Cond::kA : Cond::kAE;
     }
     cc_.cmov(when, made, yes);
-    return void(cc_.mov(gp(id), made));
+    if (!in_place) cc_.mov(to, made);
+    return;
   }
   if (n.type != Type::I64 && compared == n.type) {
     const int predicate = c.op == Op::Lt ? 17 : c.op == Op::Le ? 18 : c.op == Op::Eq ? 0 : 4;
