@@ -296,6 +296,35 @@ def test_columns_that_are_read_and_stored(step):
     assert abs(step) < 8 or any("= waits" in text for text in texts(marked))
 
 
+def test_sums_of_powers_of_few_rounds():
+    """They are added in lanes from a vector of rounds on, and four after each other before."""
+
+    def nearest(points, centres, labels):
+        for i in range(points.shape[0]):
+            best, least = 0, np.inf
+            for c in range(centres.shape[0]):
+                total = 0.0
+                for k in range(points.shape[1]):
+                    total += (points[i, k] - centres[c, k]) ** 2
+                if total < least:
+                    best, least = c, total
+            labels[i] = best
+        return least
+
+    marked = fj.jit(nearest, capture_mode="bytecode")
+    rng = np.random.default_rng(0)
+    for width in (20, 20, *range(20)):
+        points, centres = rng.normal(size=(31, width)), rng.normal(size=(5, width))
+        if width % 4 == 3:
+            points[7, width - 1] = np.inf
+        check_same(
+            run(nearest, (points, centres, np.zeros(31, int))),
+            run(marked, (points, centres, np.zeros(31, int))),
+            f"{width}",
+        )
+    assert any("= add.lanes" in text and text.count("= call pow") >= 6 for text in texts(marked))
+
+
 def test_what_the_last_round_knows():
     """It is in the last lane until the loop is left, also where a vector ends early."""
 
