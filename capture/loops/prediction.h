@@ -34,13 +34,13 @@ class LoopPrediction {
  public:
   /// Remembers refusals from one capture to the next; null: it does not.
   RefusedLoops* refused = nullptr;
-  /// Of the frame that the capture began in: heads of loops that are compiled as loops, to which those that are found
-  /// are added, and of loops that stay bytecode.
+  /// Loops of the frame in which the capture began, by their heads: those that are compiled, to which this class adds
+  /// the ones that it finds, and those that stay bytecode.
   std::set<uint32_t>* compiled = nullptr;
   const std::set<uint32_t>* bytecode = nullptr;
   /// Does the frame stand at the head of a loop that compiles as a loop? Asked once for each head.
   bool leaves(Executor& x, const SymbolicFrame& frame);
-  /// The same of the frame that the capture began in, if its loops are compiled. Notes the loop.
+  /// The same for the frame in which the capture began, if loops may be compiled. Adds the loop to `compiled`.
   bool leaves_outermost(Executor& x, const SymbolicFrame& frame);
   /// Why the loop whose head an instruction is would not compile; "": not asked, or it would.
   std::string why_not(const CodeView& view, uint32_t head) const;

@@ -56,8 +56,8 @@ class Facts {
     return true;
   }
 
-  /// Is a sum with a number above 0, at a place of a block, an index that a check asks about behind it, with the same
-  /// exit? A sum that overflows is below 0, and no such index is below a length.
+  /// A sum `x + c` with c > 0 may overflow. Does the next check of its block ask whether the sum is below a length, and
+  /// has it the same exit? Then that check is enough: a sum that overflows is negative, and no index is.
   bool is_index_then(uint32_t b, std::size_t place) const {
     const std::vector<Id>& nodes = cfg_.blocks[b].nodes;
     const Node& sum = cfg_.at(nodes[place]);

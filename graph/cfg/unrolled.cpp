@@ -239,7 +239,8 @@ class Unrolled : Rounds {
     return pairs_.size() <= kMostTests;
   }
 
-  /// What a round waits for: what the one before hands on, or stores.
+  /// Finds the values that a round can compute only when the round before is done: carried numbers, loads of what that
+  /// round stores, and what is computed from these.
   void find_late() {
     for (const Access& load : accesses_) {
       if (load.stores) continue;
