@@ -69,16 +69,25 @@ def test_floats_and_bools():
     assert not unboxes(marked)  # a NaN is an object of its own
 
 
+@pytest.fixture
+def no_requests_for_the_gil():
+    """Threads of the test runner would make loops leave."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100.0)
+    yield
+    sys.setswitchinterval(before)
+
+
 @pytest.mark.parametrize("statement", [
     "row = [0] * n", "row = n * [7]", "row = [i] + [0] * n", "row = u[:]", "row = u[1:] + [i, n]", "row = list(range(n + 1))", "row = list(u)", "row = [i, 2, 3, n]", "row = u + u",
     "row = [True] * n", "row = [0.5] * n + [i * 0.5]", "row = u[2:4]", "row = [3] * (n - 9)", "row = [i] * 3 + u[:2] + [4]",
 ])  # fmt: skip
-def test_lists_that_the_loop_makes(statement):
+def test_lists_that_the_loop_makes(statement, no_requests_for_the_gil):
     form = made(f"def form(u, n):\n    total = 0\n    row = [1]\n    for i in range(40):\n        {statement}\n        for j in range(len(row)):\n            total += row[j] * 2\n"
                 "            row[j] = row[len(row) - 1 - j]\n    return total, row, u")  # fmt: skip
     marked = compare(form, lambda: ([5, -300, 2**40, 7, 1], 6))
     assert any(made in graphs(marked) for made in ("new_numbers", "unbox_made"))
-    assert not [e for entry in loops(marked) for e in entry["exits"] if e["early"] and e["taken"] > 8]  # another thread may ask for the GIL
+    assert not [e for entry in loops(marked) for e in entry["exits"] if e["early"] and e["taken"] > 2]
 
 
 def test_a_list_of_the_loop_in_two_variables():
