@@ -1,4 +1,4 @@
-"""What the first call of a function costs in a new process if an earlier process has compiled it, and where the time goes.
+"""Measure first calls in new processes of functions that an earlier process has compiled, by phase.
 
     ./dev python benchmarks/first_calls.py
 
@@ -59,7 +59,7 @@ def softmax(a: Any, b: Any) -> Any:
 
 
 def other(x: Any) -> Any:
-    """What ran before in a process that is warm."""
+    """Run once by a process before the measured call, so that only costs of the measured function are left."""
     return x * 2.0 + 1.0
 
 

@@ -275,7 +275,7 @@ class Unrolled : Rounds {
     return std::nullopt;
   }
 
-  /// Of min(late, x, y) the round waits for one choice, if it is min(late, min(x, y)).
+  /// Writes min(late, x, y) as min(late, min(x, y)), so that a round needs one comparison after the round before it.
   void order_extrema() {
     const auto is_late = [&](Id v) { return late_values_.count(v) != 0; };
     for (const Step& step : std::vector<Step>(order_)) {
@@ -479,7 +479,7 @@ class Unrolled : Rounds {
     branch(at_least(1, again), {head_, state}, std::move(over));
   }
 
-  /// What the round before the first one has stored, of a load; or none.
+  /// The parameter that holds what a load of the first round reads, if the round before stored it; else none.
   Id carried(std::size_t load) const {
     for (const Carried& c : carried_)
       if (c.load == load) return c.param;

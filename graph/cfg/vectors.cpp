@@ -480,7 +480,7 @@ class Vectors : Rounds {
     return add(lanes_of(Op::Reverse, Type::I64, add(lanes_of(Op::Select, Type::I64, v, one, zero))));
   }
 
-  /// What a check of each round asks not to be below 0, or none.
+  /// The integer whose sign a check tests, if the check is made in each round; else none.
   Id sign_word(const Step& step) const {
     const Id condition = cfg_.at(step.id).args[0];
     const Node& n = cfg_.at(condition);

@@ -15,7 +15,7 @@ _ZEROS, _ONES = (0.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0)
 
 
 def _shared(one: Any, other: Any, border: int) -> tuple[Any, Any, Any]:
-    """Of each box of `one` and each of `other`: the area that they share, and the areas of both."""
+    """Return the shared area of each pair of boxes, and the areas of both boxes."""
     x, y = one[:, None, :], other[None, :, :]
     number = one.dtype.type(border)
     zero = one.dtype.type(0)

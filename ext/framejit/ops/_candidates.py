@@ -1,4 +1,4 @@
-"""What is drawn: classes, places and numbers of distributions, by NumPy's generators."""
+"""Operators that draw random classes, positions and numbers, with NumPy's generators."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _sampled(x: Any, grid: Any, interpolation_mode: str, padding_mode: str, alig
 
 
 def _volume_patches(x: Any, kernel_size: Any, strides: Any, padding: str) -> Any:
-    """What is under each window of [N, C, D, H, W]: [N, elements of a window * C, *places]."""
+    """Return the elements under each window of x, [N, C, D, H, W], as [N, window elements * C, *window positions]."""
     kernel, step = ((one,) * 3 if isinstance(one, int) else tuple(one)[-3:] for one in (kernel_size, strides))
     array = _array(x)
     around = _image._around(array.shape, kernel, step, padding.lower(), 0)
@@ -175,7 +175,7 @@ def _volume_patches(x: Any, kernel_size: Any, strides: Any, padding: str) -> Any
 def _of_python(
     *inputs: Any, fn: Any, in_types: Any, in_shapes: Any, out_types: Any, out_shapes: Any, stateful: bool
 ) -> Any:
-    """What a function of ndarrays returns, as Tensors."""
+    """Call a function of ndarrays and return its results as Tensors."""
     found = fn(*[x.asnumpy() for x in inputs])
     found = found if isinstance(found, tuple) else (found,)
     return tuple([_core.Tensor(np.asarray(one), dtype) for one, dtype in zip(found, out_types)])
@@ -349,7 +349,7 @@ def _format_places(x: Any, src_format: str, dst_format: str) -> Any:
 
 
 def _format_permuted(x: Any, src_format: str, dst_format: str) -> Any:
-    """What is given for each dimension, in the order of the other format; two numbers are those of H and W."""
+    """Return one number for each dimension, in the order of the other format. Two numbers are those of H and W."""
     order = _formats("DataFormatVecPermute", src_format, dst_format)
     array = _array(x)
     return x if array.shape[0] == 2 else _tensor(np.take(array, order, 0))

@@ -268,7 +268,7 @@ def csr_softmax(logits: Any, dtype: Any) -> Any:
 
 
 def _kept(*names: str) -> Any:
-    """What a sparse Tensor keeps."""
+    """Make a function that reads an attribute of a sparse Tensor, such as `shape`."""
 
     def get(x: Any) -> Any:
         value = x

@@ -30,7 +30,7 @@ def _segment_ids(name: str, segment_ids: Any) -> Any:
 
 def _segments(ufunc: Any, empty: float, mean: bool = False) -> Any:
     def reduced(x: Any, segment_ids: Any) -> Any:
-        """Of the rows with each id, which ascend."""
+        """Reduce the rows of each segment; segment ids ascend."""
         rows, at = _array(x), _segment_ids("SegmentOp", segment_ids)
         count = int(at[-1]) + 1 if len(at) else 0
         shape = (count, *rows.shape[1:])
