@@ -109,6 +109,17 @@ PyArray_Descr* descr_of(DType dtype) {
 }
 
 PyObject* make_scalar(DType dtype, const void* value) {
+  // What PyArray_Scalar does for any type, without a look at what the type is.
+  if (dtype == DType::F64) {
+    PyObject* const out = PyArrayScalar_New(Double);
+    if (out) std::memcpy(&PyArrayScalar_VAL(out, Double), value, sizeof(double));
+    return out;
+  }
+  if (dtype == DType::I64) {
+    PyObject* const out = PyArrayScalar_New(Long);
+    if (out) std::memcpy(&PyArrayScalar_VAL(out, Long), value, sizeof(long));
+    return out;
+  }
   return PyArray_Scalar(const_cast<void*>(value), descr_of(dtype), nullptr);
 }
 
