@@ -102,9 +102,11 @@ CfgVectors::KReg CfgVectors::first_lanes(const Node& n, int lanes) {
 void CfgVectors::mask_access(const Node& n, bool zeroes) {
   if (n.count == kNone && n.where == kNone) return;
   KReg mask;
-  if (n.where != kNone) {
+  if (n.where != kNone && n.count != kNone) {
+    mask = cc_.newKw();
+    cc_.kandw(mask, mask_register(n.where), first_lanes(n, n.lanes));
+  } else if (n.where != kNone) {
     mask = mask_register(n.where);
-    if (n.count != kNone) cc_.kandw(mask, mask, first_lanes(n, n.lanes));
   } else {
     mask = first_lanes(n, n.lanes);
   }
@@ -112,8 +114,78 @@ void CfgVectors::mask_access(const Node& n, bool zeroes) {
   if (zeroes) cc_.z();
 }
 
+bool CfgVectors::has_addresses(const Node& n) const { return n.args[1] != kNone && cfg_.at(n.args[1]).lanes > 1; }
+
+CfgVectors::Mem CfgVectors::addresses_of(const Node& n) {
+  return asmjit::x86::ptr(numbers_.gp(n.args[0]), vec(n.args[1]), static_cast<uint32_t>(std::countr_zero(n.scale)),
+                          static_cast<int32_t>(n.imm));
+}
+
+void CfgVectors::emit_gather(Id id) {
+  const Node& n = cfg_.at(id);
+  const bool f64 = n.mem == cfg::Mem::F64;
+  const Vec out = fresh_like(n);
+  cc_.emit(wide_ ? I::kIdVpxorq : I::kIdVpxor, out, out, out);
+  const Mem at = addresses_of(n);
+  // The instruction clears the mask.
+  if (wide_) {
+    const KReg lanes = cc_.newKw();
+    if (n.where == kNone) cc_.kxnorw(lanes, lanes, lanes);
+    else cc_.kmovw(lanes, mask_register(n.where));
+    cc_.k(lanes);
+    f64 ? cc_.vgatherqpd(out, at) : cc_.vpgatherqq(out, at);
+  } else {
+    const Vec lanes = n.where == kNone ? all_bits(bytes_of(n)) : fresh_like(n);
+    if (n.where != kNone) cc_.emit(I::kIdVmovaps, lanes, mask_vector(n.where));
+    f64 ? cc_.vgatherqpd(out, at, lanes) : cc_.vpgatherqq(out, at, lanes);
+  }
+  cc_.emit(I::kIdVmovaps, vec(id), out);
+}
+
+void CfgVectors::emit_scatter(const Node& n) {
+  const Vec v = vec(n.args[2]);
+  const int size = cfg::size_of(n.mem);
+  if (wide_ && size == 8) {
+    const KReg lanes = cc_.newKw();
+    if (n.where == kNone) cc_.kxnorw(lanes, lanes, lanes);
+    else cc_.kmovw(lanes, mask_register(n.where));
+    const Mem at = addresses_of(n);
+    cc_.k(lanes);
+    n.mem == cfg::Mem::F64 ? cc_.vscatterqpd(at, v) : cc_.vpscatterqq(at, v);
+    return;
+  }
+  // There is no instruction for it: one lane after the other.
+  Mem index = on_stack(0, cfg_.at(n.args[1])), value = on_stack(1, cfg_.at(n.args[2]));
+  cc_.emit(I::kIdVmovups, index, vec(n.args[1]));
+  cc_.emit(I::kIdVmovups, value, v);
+  const int apart = n.mem == cfg::Mem::F32 ? 4 : 8;
+  index.setSize(8);
+  value.setSize(static_cast<uint32_t>(apart));
+  const Gp lanes = cc_.newInt32(), number = cc_.newInt64(), at = cc_.newInt64();
+  if (n.where != kNone && wide_) cc_.kmovw(lanes, mask_register(n.where));
+  else if (n.where != kNone) cc_.vmovmskpd(lanes, mask_vector(n.where));
+  for (int i = 0; i < n.lanes; ++i) {
+    const asmjit::Label next = cc_.newLabel();
+    if (n.where != kNone) {
+      cc_.test(lanes, 1 << i);
+      cc_.jz(next);
+    }
+    Mem to = asmjit::x86::ptr(numbers_.gp(n.args[0]), at, static_cast<uint32_t>(std::countr_zero(n.scale)),
+                              static_cast<int32_t>(n.imm), static_cast<uint32_t>(size));
+    cc_.mov(at, index.cloneAdjusted(8 * i));
+    if (apart == 4) cc_.mov(number.r32(), value.cloneAdjusted(apart * i));
+    else cc_.mov(number, value.cloneAdjusted(apart * i));
+    if (size == 8) cc_.mov(to, number);
+    else if (size == 4) cc_.mov(to, number.r32());
+    else if (size == 2) cc_.mov(to, number.r16());
+    else cc_.mov(to, number.r8());
+    cc_.bind(next);
+  }
+}
+
 void CfgVectors::emit_load(Id id) {
   const Node& n = cfg_.at(id);
+  if (has_addresses(n)) return emit_gather(id);
   Mem at = numbers_.address(n);
   at.setSize(static_cast<uint32_t>(n.lanes * cfg::size_of(n.mem)));
   const Vec to = vec(id);
@@ -150,6 +222,7 @@ void CfgVectors::narrow(const Mem& at, const Vec& v, int size) {
 }
 
 void CfgVectors::emit_store(const Node& n) {
+  if (has_addresses(n)) return emit_scatter(n);
   Mem at = numbers_.address(n);
   const int size = cfg::size_of(n.mem);
   at.setSize(static_cast<uint32_t>(n.lanes * size));
@@ -201,9 +274,23 @@ void CfgVectors::emit_reverse(Id id) {
   else cc_.vpermpd(to, which, from);
 }
 
-CfgVectors::KReg CfgVectors::mask_register(Id condition, bool truth, const KReg& lanes) {
-  const KReg out = cc_.newKw();
+CfgVectors::KReg CfgVectors::mask_register(Id condition, bool truth) {
+  const auto [at, first] = conditions_.emplace(std::pair(condition, truth), KReg());
+  if (!first) return at->second;
+  const KReg out = mask_of(condition, truth, {});
+  return conditions_[{condition, truth}] = out;
+}
+
+CfgVectors::KReg CfgVectors::mask_of(Id condition, bool truth, const KReg& lanes) {
   const Node& n = cfg_.at(condition);
+  if (!lanes.isValid() && cfg::negates_condition(cfg_, condition)) return mask_register(n.args[0], !truth);
+  const KReg out = cc_.newKw();
+  if (!lanes.isValid() && cfg::combines_conditions(cfg_, condition)) {
+    // Neither: both do not hold.
+    const KReg a = mask_register(n.args[0], truth), b = mask_register(n.args[1], truth);
+    (n.op == Op::And) == truth ? cc_.kandw(out, a, b) : cc_.korw(out, a, b);
+    return out;
+  }
   if (cfg_.is_param[condition] || !cfg::is_comparison(n.op)) {
     const Vec v = vec(condition);
     if (lanes.isValid()) cc_.k(lanes);
@@ -227,7 +314,24 @@ CfgVectors::KReg CfgVectors::mask_register(Id condition, bool truth, const KReg&
 }
 
 CfgVectors::Vec CfgVectors::mask_vector(Id condition) {
+  const auto [at, first] = vector_conditions_.emplace(condition, Vec());
+  if (!first) return at->second;
+  const Vec out = new_mask_vector(condition);
+  return vector_conditions_[condition] = out;
+}
+
+CfgVectors::Vec CfgVectors::new_mask_vector(Id condition) {
   const Node& n = cfg_.at(condition);
+  if (cfg::combines_conditions(cfg_, condition)) {
+    const Vec both = fresh_like(n), a = mask_vector(n.args[0]), b = mask_vector(n.args[1]);
+    n.op == Op::And ? cc_.vpand(both, a, b) : cc_.vpor(both, a, b);
+    return both;
+  }
+  if (cfg::negates_condition(cfg_, condition)) {
+    const Vec opposite = fresh_like(n);
+    cc_.vpxor(opposite, mask_vector(n.args[0]), all_bits(bytes_of(n)));
+    return opposite;
+  }
   const bool compares = !cfg_.is_param[condition] && cfg::is_comparison(n.op);
   const Node& compared = compares ? cfg_.at(n.args[0]) : n;
   const Vec out = fresh_like(compared);
@@ -475,7 +579,8 @@ void CfgVectors::jump_if(Id id, bool truth, const asmjit::Label& to) {
     const Gp bits = cc_.newInt32();
     if (wide_) {
       // Lanes where it does not hold.
-      const KReg fails = mask_register(n.args[0], false, n.count == kNone ? KReg() : first_lanes(n, of.lanes));
+      const KReg fails =
+          n.count == kNone ? mask_register(n.args[0], false) : mask_of(n.args[0], false, first_lanes(n, of.lanes));
       cc_.kortestw(fails, fails);
       return void(cc_.j(truth ? Cond::kZ : Cond::kNZ, to));
     }
@@ -580,7 +685,7 @@ void CfgVectors::emit(Id id) {
     case Op::Call: return n.function->in_lanes ? emit_call(id) : emit_power(id);
     default: break;
   }
-  if (cfg::is_comparison(n.op)) return emit_comparison(id);
+  if (cfg::is_comparison(n.op) || cfg::combines_conditions(cfg_, id)) return emit_comparison(id);
   if (n.type == Type::I64) emit_integer(id);
   else emit_float(id);
 }

@@ -34,8 +34,12 @@ class CfgVectors {
     vecs_.resize(cfg.nodes.size());
   }
 
-  /// Vectors of `count` lanes are known anew in each block.
-  void begin_block() { masks_.clear(); }
+  /// Masks are known anew in each block.
+  void begin_block() {
+    masks_.clear();
+    conditions_.clear();
+    vector_conditions_.clear();
+  }
   void emit(cfg::Id id);
   /// Jumps if Finite or AllOf is that.
   void jump_if(cfg::Id id, bool truth, const asmjit::Label& to);
@@ -64,6 +68,11 @@ class CfgVectors {
 
   void emit_load(cfg::Id id);
   void emit_store(const cfg::Node& n);
+  /// Does each lane have an address of its own? Then, of numbers of 64 bits:
+  bool has_addresses(const cfg::Node& n) const;
+  Mem addresses_of(const cfg::Node& n);
+  void emit_gather(cfg::Id id);
+  void emit_scatter(const cfg::Node& n);
   void emit_splat(cfg::Id id);
   void emit_reverse(cfg::Id id);
   void emit_select(cfg::Id id);
@@ -79,10 +88,12 @@ class CfgVectors {
   void emit_conversion(cfg::Id id);
   void narrow(const Mem& at, const Vec& v, int size);
 
-  /// Of a comparison, or of numbers that are not 0.
-  /// The lanes in which a condition holds, or does not; of some lanes only, if these are given.
-  KReg mask_register(cfg::Id condition, bool truth = true, const KReg& lanes = {});
+  /// The lanes in which a condition holds, or does not. A condition is a comparison, combines conditions, or holds
+  /// where a number is not 0.
+  KReg mask_register(cfg::Id condition, bool truth = true);
+  KReg mask_of(cfg::Id condition, bool truth, const KReg& lanes);
   Vec mask_vector(cfg::Id condition);
+  Vec new_mask_vector(cfg::Id condition);
 
   const cfg::Cfg& cfg_;
   const cfg::Registers& registers_;
@@ -91,6 +102,8 @@ class CfgVectors {
   CfgNumbers& numbers_;
   std::vector<Vec> vecs_;
   std::map<std::pair<cfg::Id, bool>, KReg> masks_;
+  std::map<std::pair<cfg::Id, bool>, KReg> conditions_;  // known in this block, and whether they hold
+  std::map<cfg::Id, Vec> vector_conditions_;
   bool has_cell_ = false;
   Mem cell_;
   bool has_lanes_ = false;

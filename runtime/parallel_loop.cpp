@@ -105,6 +105,8 @@ bool ParallelLoop::is_independent(int64_t rounds) const {
     (far < 0 ? s.all.low : s.all.high) += far;
     steps.push_back(s);
   }
+  for (const auto& [a, b] : loop_.apart)
+    if (steps[a].all.high > steps[b].all.low && steps[b].all.high > steps[a].all.low) return false;
   for (const Step& a : steps)
     for (const Step& b : steps) {
       if (!a.stores || a.all.high <= b.all.low || b.all.high <= a.all.low) continue;
@@ -171,8 +173,13 @@ void ParallelLoop::add_piece(int64_t first, int64_t count, std::size_t saved) {
   ++used_;
 }
 
-void ParallelLoop::do_piece(Piece& piece) const {
+void ParallelLoop::do_timed_piece(Piece& piece) const {
   const int64_t start = thread_ns();
+  do_piece(piece);
+  piece.nanoseconds = thread_ns() - start;
+}
+
+void ParallelLoop::do_piece(Piece& piece) const {
   if (may_fail_) {
     char* to = piece.saved.data();
     for_each_stored(piece, [&](const char* from, std::size_t bytes) {
@@ -184,7 +191,6 @@ void ParallelLoop::do_piece(Piece& piece) const {
   char* const pointers[] = {const_cast<char*>(reinterpret_cast<const char*>(loop_.frame.data())),
                             reinterpret_cast<char*>(piece.added.data())};
   piece.failed = body_(symbols, pointers, piece.out.data(), poll_) != 0;
-  piece.nanoseconds = thread_ns() - start;
   piece.done = true;
 }
 
@@ -221,7 +227,7 @@ bool ParallelLoop::add_up(std::span<const Piece> pieces, std::vector<int64_t>& s
 }
 
 /// All pieces, or none of them.
-bool ParallelLoop::keep_pieces() {
+bool ParallelLoop::keep_pieces(int64_t& rounds) {
   const std::span<Piece> pieces(pieces_.data(), std::exchange(used_, 0));
   std::vector<int64_t> sums;
   for (const cfg::ParallelLoop::Sum& sum : loop_.sums) sums.push_back(loop_.frame[sum.place]);
@@ -230,7 +236,7 @@ bool ParallelLoop::keep_pieces() {
   for (std::size_t k = 0; good && k < sums.size(); ++k) loop_.frame[loop_.sums[k].place] = sums[k];
   for (const Piece& p : pieces) {
     if (good) {
-      rounds_done_ += p.count;
+      rounds += p.count;
       for (std::size_t k = 0; k < loop_.carried.size(); ++k)
         if (p.out[2 * k + 1] != 0) loop_.frame[loop_.carried[k]] = p.out[2 * k];
       continue;
@@ -250,7 +256,7 @@ int64_t ParallelLoop::run(int64_t rounds) {
   int64_t done = 0;
   used_ = 0;
   try {
-    if (is_wanted() && !run(rounds - 1, done) && !eager) {
+    if ((is_wanted() || loop_.has_vectors) && !run(rounds - 1, done) && !eager) {
       setbacks_ = std::min(setbacks_ + 1, kMostSetbacks);
       wait_ = int64_t{1} << setbacks_;
     }
@@ -259,12 +265,20 @@ int64_t ParallelLoop::run(int64_t rounds) {
   return done;
 }
 
+/// Rounds that take so long: as many as vectors have lanes, or a multiple, as long as there are that many.
+int64_t ParallelLoop::piece_of(double nanoseconds, const Strip& strip) const {
+  const int64_t lanes = loop_.lanes;
+  if (eager) return lanes == 1 ? 2 : lanes + 1;
+  const int64_t rounds = std::clamp<int64_t>(static_cast<int64_t>(nanoseconds / round_ns_), 1, strip.most);
+  return std::min(strip.most, (rounds + lanes - 1) / lanes * lanes);
+}
+
 /// Does pieces of the rounds from `next` on, and keeps them; false: nothing was done.
 bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
   const int threads = num_threads();
   const double left_ns = static_cast<double>(strip.all - next) * round_ns_;
   const double piece_ns = std::min<double>(kPieceNanoseconds, left_ns / (kLeastPieces * threads));
-  const int64_t piece = eager ? 2 : std::clamp<int64_t>(static_cast<int64_t>(piece_ns / round_ns_), 1, strip.most);
+  const int64_t piece = piece_of(eager ? 0 : piece_ns, strip);
   int64_t end = next;
   while (end < strip.all && used_ < static_cast<std::size_t>(kPieces * threads)) {
     add_piece(end, std::min(piece, strip.all - end), strip.saved);
@@ -273,7 +287,7 @@ bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
   const auto count = static_cast<int64_t>(used_);
   const auto do_pieces = [&](int64_t from, int64_t to) {
     for (int64_t k = from; k < to; ++k)
-      if (Piece& p = pieces_[static_cast<std::size_t>(k)]; !p.done) do_piece(p);
+      if (Piece& p = pieces_[static_cast<std::size_t>(k)]; !p.done) do_timed_piece(p);
   };
   if (together) {
     try {
@@ -283,7 +297,7 @@ bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
   }
   do_pieces(0, count);
   round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
-  if (!keep_pieces()) return false;
+  if (!keep_pieces(rounds_done_)) return false;
   next = end;
   return true;
 }
@@ -293,13 +307,13 @@ bool ParallelLoop::probe(const Strip& strip, int64_t& done) {
   // Few rounds take no longer than looking at the clock does, and would seem long.
   const int64_t most = std::max<int64_t>(strip.all / 4, 1);
   double took_ns = 0;
-  for (int64_t count = 1; done < most && took_ns < kProbeNanoseconds && !is_awaited(); count *= 4) {
+  for (int64_t count = loop_.lanes; done < most && took_ns < kProbeNanoseconds && !is_awaited(); count *= 4) {
     add_piece(done, std::min({count, strip.most, most - done}), strip.saved);
-    do_piece(pieces_[0]);
+    do_timed_piece(pieces_[0]);
     const int64_t rounds = pieces_[0].count;
     took_ns = static_cast<double>(pieces_[0].nanoseconds);
     round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
-    if (!keep_pieces()) return false;
+    if (!keep_pieces(rounds_done_)) return false;
     done += rounds;
   }
   return true;
@@ -310,15 +324,19 @@ bool ParallelLoop::run(int64_t all, int64_t& done) {
   // Small so far, or a round is long: fewer and fewer calls ask again.
   const bool is_known = std::isfinite(round_ns_) && (static_cast<double>(all) * round_ns_ < kSmallNanoseconds ||
                                                      round_ns_ > static_cast<double>(kLongRound));
-  if (!eager && is_known && (++small_ < kAskAgain || !std::has_single_bit(static_cast<uint64_t>(small_)))) return true;
+  const bool is_small =
+      !eager && is_known && (++small_ < kAskAgain || !std::has_single_bit(static_cast<uint64_t>(small_)));
+  if (is_small && !loop_.has_vectors) return true;
   if (!is_independent(all)) return false;
   const std::size_t saved = may_fail_ ? bytes_of_round() : 0;
   if (saved > kSavedOfRound) return false;
   const auto bytes = static_cast<int64_t>(saved + 8 * loop_.sums.size());
   const Strip strip{all, bytes > 0 ? std::max<int64_t>(1, kSavedOfPiece / bytes) : all, saved};
+  if (is_small || !is_wanted()) return run_alone(strip, done);
   if (!probe(strip, done)) return false;
   const double rest = static_cast<double>(all - done) * round_ns_;
-  if (!eager && (round_ns_ > kLongRound || rest < kSmallNanoseconds || !worth_splitting(rest))) return true;
+  if (!eager && (round_ns_ > kLongRound || rest < kSmallNanoseconds || !worth_splitting(rest)))
+    return !loop_.has_vectors || run_alone(strip, done);
   if (!eager && rest < kShortNanoseconds) return run_short(strip, done);
   double strips_ns = 0, work_ns = 0;  // what strips took, and the time of all threads together
   while (done < all && !is_awaited()) {
@@ -330,6 +348,20 @@ bool ParallelLoop::run(int64_t all, int64_t& done) {
     if (!eager && strips_ns > kShortNanoseconds && strips_ns > kGain * work_ns) return false;
   }
   setbacks_ = 0;
+  return true;
+}
+
+/// The calling thread does all rounds, in vectors.
+bool ParallelLoop::run_alone(const Strip& strip, int64_t& done) {
+  while (done < strip.all && !is_awaited()) {
+    const int64_t start = now_ns();
+    add_piece(done, std::min(strip.all - done, piece_of(kPieceNanoseconds, strip)), strip.saved);
+    const int64_t rounds = pieces_[0].count;
+    do_piece(pieces_[0]);
+    if (!keep_pieces(rounds_alone_)) return false;
+    done += rounds;
+    round_ns_ = std::max(static_cast<double>(now_ns() - start) / static_cast<double>(rounds), 0.1);
+  }
   return true;
 }
 

@@ -12,7 +12,8 @@
 namespace framejit::runtime {
 
 /// Does rounds of one loop as long as that is right and pays: their accesses do not meet, and two threads are faster
-/// than one. What rounds have stored is undone if a check fails in one of them, or in one beside it.
+/// than one, or the body does several rounds at once in vectors. What rounds have stored is undone if a check fails in
+/// one of them, or in one beside it.
 class ParallelLoop {
  public:
   /// Compiled: ParallelLoop::body of the graph, optimized.
@@ -26,9 +27,11 @@ class ParallelLoop {
   /// Once this byte is not 0, rounds end soon or are undone. For the calls that follow.
   void set_poll(const unsigned char* poll) { poll_ = poll; }
 
-  /// Rounds that were done here and not on the calling thread of the loop, and how often a check failed.
+  /// Rounds that were shared out among threads, and how often a check failed.
   int64_t rounds_done() const { return rounds_done_; }
   int64_t failures() const { return failures_; }
+  /// Rounds that the calling thread did here alone, in vectors.
+  int64_t rounds_alone() const { return rounds_alone_; }
 
   /// Are there threads?
   static bool is_wanted();
@@ -59,6 +62,8 @@ class ParallelLoop {
   bool run(int64_t all, int64_t& done);
   bool probe(const Strip& strip, int64_t& done);
   bool run_short(const Strip& strip, int64_t& done);
+  bool run_alone(const Strip& strip, int64_t& done);
+  int64_t piece_of(double nanoseconds, const Strip& strip) const;
   bool do_strip(const Strip& strip, int64_t& next, bool together);
   int64_t number(const cfg::FrameProduct& p) const;
   bool is_independent(int64_t rounds) const;
@@ -67,8 +72,9 @@ class ParallelLoop {
   std::size_t bytes_of_round() const;
   void add_piece(int64_t first, int64_t count, std::size_t saved);
   void do_piece(Piece& piece) const;
+  void do_timed_piece(Piece& piece) const;
   bool add_up(std::span<const Piece> pieces, std::vector<int64_t>& sums) const;
-  bool keep_pieces();
+  bool keep_pieces(int64_t& rounds);
   static double nanoseconds_of_round(std::span<const Piece> pieces);
 
   cfg::ParallelLoop& loop_;
@@ -84,7 +90,7 @@ class ParallelLoop {
   int64_t small_ = 0;                                          // calls with hardly anything to do
   Rate alone_, together_;                                      // of calls with little to do
   int64_t short_ = 0;                                          // these calls
-  int64_t rounds_done_ = 0, failures_ = 0;
+  int64_t rounds_done_ = 0, rounds_alone_ = 0, failures_ = 0;
 };
 
 }  // namespace framejit::runtime

@@ -93,6 +93,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
       .put("instructions", static_cast<int64_t>(region.instructions))
       .put("hits", entry.policy().hits())
       .put("parallel_rounds", entry.loop() ? entry.loop()->parallel_rounds() : int64_t{0})
+      .put("vector_rounds", entry.loop() ? entry.loop()->vector_rounds() : int64_t{0})
       .put("demoted", *entry.policy().why_given_up() ? entry.policy().why_given_up() : why_given_up)
       .put("code_bytes", entry.code_bytes())
       .put("capture_ns", entry.capture_ns)

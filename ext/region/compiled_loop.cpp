@@ -116,16 +116,16 @@ Expected<codegen::KernelCode, std::string> CompiledLoop::emit(cfg::Cfg& graph, c
   return codegen::emit(graph, name, module::target_cpu().isa, listed_, self_);
 }
 
-/// With vectors also for threads.
-Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, int vector_bytes) const {
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& graph, int vector_bytes,
+                                                                  cfg::ParallelLoops& loops) const {
 #ifndef NDEBUG
   FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
 #endif
-  if (vector_bytes == 0 || !runtime::ParallelLoop::is_wanted()) return compile_graph(graph, name_, vector_bytes);
-  std::vector<std::unique_ptr<cfg::ParallelLoop>> loops;
+  if (vector_bytes == 0 || (!loops.for_threads && !loops.vectors)) return compile_graph(graph, name_, vector_bytes);
   cfg::optimize(graph, vector_bytes, &loops);
+  if (loops.needs_vectors && !loops.have_vectors()) return Unexpected<std::string>("no vectors of an outer loop");
   FRAMEJIT_TRY(out, compile_graph(graph, name_, std::nullopt));
-  for (std::unique_ptr<cfg::ParallelLoop>& loop : loops) {
+  for (std::unique_ptr<cfg::ParallelLoop>& loop : loops.found) {
     FRAMEJIT_TRY(body, compile_graph(loop->body, name_ + ".rounds", vector_bytes));
     const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.code.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(
@@ -171,7 +171,11 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   loop->listed_ = options.listing;
   if (program->recursion) loop->self_ = &program->recursion->self;
   if (!options.listing && !options.interpreted && !program->recursion) loop->store_ = options.store;
-  FRAMEJIT_TRY(kernel, loop->compile(graph, widened ? width : 0));
+  // A call of itself may be given up by an exception, for which bodies of loops have no way out.
+  const bool calls_itself = program->recursion != nullptr;
+  cfg::ParallelLoops loops{.for_threads = runtime::ParallelLoop::is_wanted() && !calls_itself,
+                           .vectors = options.widened && !calls_itself};
+  FRAMEJIT_TRY(kernel, loop->compile(graph, widened ? width : 0, loops));
   loop->compile_ns_ = now_ns() - start;
   loop->kernels_[0] = std::move(kernel);
   for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
@@ -191,16 +195,25 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
 
 /// Compiles the loop for several rounds at once. The kernels take turns from the next run on.
 void CompiledLoop::widen() {
-  cfg::Cfg graph = std::move(*captured_);
+  const cfg::Cfg captured = std::move(*captured_);
   captured_.reset();
   const int64_t start = now_ns();
-  auto kernel = compile(graph, vector_width());
+  const bool for_threads = runtime::ParallelLoop::is_wanted();
+  cfg::ParallelLoops ways[] = {{.for_threads = for_threads, .vectors = false},
+                               {.for_threads = for_threads, .vectors = true, .needs_vectors = true}};
+  std::size_t kernels = 1;
+  for (cfg::ParallelLoops& loops : ways) {
+    cfg::Cfg graph = captured;
+    auto kernel = compile(graph, vector_width(), loops);
+    if (!kernel) break;
+    for (const cfg::Exit& exit : graph.exits) most_values_ = std::max(most_values_, exit.values.size());
+    kernels_[kernels] = std::move(*kernel);
+    graphs_[kernels++] = std::move(graph);
+  }
   module::stats.compile_ns += now_ns() - start;
-  if (!kernel) return;
-  for (const cfg::Exit& exit : graph.exits) most_values_ = std::max(most_values_, exit.values.size());
+  if (kernels == 1) return;
   ++module::stats.loops_widened;
-  kernels_[1] = std::move(*kernel);
-  widened_ = std::move(graph);
+  turns_ = kernels;
 }
 
 /// The time of the faster half of runs: other processes make some of them slow.
@@ -215,16 +228,23 @@ void CompiledLoop::note_run(int64_t nanoseconds, bool was_cut) try {
     run_ns_ += nanoseconds;
     if (run_ns_ <= widen_after || (widen_after > 0 && run_ns_ <= kTimesCompiled * compile_ns_)) return;
     widen();
-    if (was_cut && widened_) use_ = 1;
-  } else if (widened_) {
+    if (was_cut && turns_ > 0) use_ = 1;
+  } else if (turns_ > 0) {
     kernels_[use_].ns.push_back(nanoseconds);
-    // In no order that other turns may follow: the runs may be on arrays of two sizes (Thue-Morse).
-    const std::size_t turn = kernels_[0].ns.size() + kernels_[1].ns.size();
-    use_ = static_cast<std::size_t>(std::popcount(turn)) % 2;
-    if (turn < 2 * kTurns) return;
-    use_ = faster_half(std::move(kernels_[1].ns)) < faster_half(std::move(kernels_[0].ns)) ? 1 : 0;
-    if (use_ == 1) program_->cfg = std::move(*widened_);
-    widened_.reset();
+    std::size_t turn = 0;
+    for (const Kernel& kernel : kernels_) turn += kernel.ns.size();
+    const bool is_over = turn >= turns_ * kTurns;
+    // In no order that other turns may follow, as the runs may be on arrays of two sizes: the sum of the digits of a
+    // number (Thue and Morse).
+    for (use_ = 0; turn > 0; turn /= turns_) use_ += turn % turns_;
+    use_ %= turns_;
+    if (!is_over) return;
+    std::array<int64_t, kKernels> took{};
+    for (std::size_t k = 0; k < turns_; ++k) took[k] = faster_half(std::move(kernels_[k].ns));
+    use_ = static_cast<std::size_t>(std::min_element(took.begin(), took.begin() + turns_) - took.begin());
+    if (use_ > 0) program_->cfg = std::move(graphs_[use_]);
+    turns_ = 0;
+    graphs_ = {};
   }
 } catch (const std::exception&) {  // the run has had its effects: the kernel that there is stays
   ++module::stats.internal_errors;
@@ -403,7 +423,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   objects[capture::LoopProgram::kScratch] = program_->has_scratch ? scratch() : nullptr;
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
-  const bool timed = captured_ || widened_;
+  const bool timed = captured_ || turns_ > 0;
   // A loop that is hardly ever left early is not given up: the clock takes longer than what a short one does.
   const bool measures =
       timed || !program_->unboxed.empty() || (left_early_ < 4 * kFewExits && 64 * left_early_ >= runs());
@@ -428,9 +448,13 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   watch.reset();
   clear_fp_flags();
   if (!kernels_[use_].parallel.empty()) {
-    const int64_t before = std::exchange(parallel_rounds_, 0);
-    for (const ParallelPart& part : kernels_[use_].parallel) parallel_rounds_ += part.runner->rounds_done();
-    module::stats.parallel_rounds += parallel_rounds_ - before;
+    const int64_t shared = std::exchange(parallel_rounds_, 0), in_vectors = std::exchange(vector_rounds_, 0);
+    for (const ParallelPart& part : kernels_[use_].parallel) {
+      parallel_rounds_ += part.runner->rounds_done();
+      vector_rounds_ += part.runner->rounds_alone();
+    }
+    module::stats.parallel_rounds += parallel_rounds_ - shared;
+    module::stats.vector_rounds += vector_rounds_ - in_vectors;
   }
   if (program_->recursion) recursive_calls_ += program_->recursion->calls;
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];

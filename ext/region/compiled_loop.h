@@ -59,6 +59,8 @@ class CompiledLoop {
   std::size_t code_bytes() const;
   /// Rounds that were shared out among threads.
   int64_t parallel_rounds() const { return parallel_rounds_; }
+  /// Rounds of outer loops that one thread did several at once.
+  int64_t vector_rounds() const { return vector_rounds_; }
   int64_t runs() const { return finished_ + left_early_; }
   const std::vector<int64_t>& exits_taken() const { return taken_; }
 
@@ -86,7 +88,7 @@ class CompiledLoop {
   };
 
   // Code that does several rounds at once takes much longer to compile, and is not always faster. So it is made once
-  // the loop has run for long. Then the two kernels take turns, and the faster one stays.
+  // the loop has run for long. Then the kernels take turns, and the fastest one stays.
   struct Kernel {
     runtime::CodeBlock code;
     std::string listing;
@@ -97,7 +99,7 @@ class CompiledLoop {
   };
   static constexpr std::size_t kTurns = 8;      // runs of each kernel
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
-  Expected<Kernel, std::string> compile(cfg::Cfg& graph, int vector_bytes) const;
+  Expected<Kernel, std::string> compile(cfg::Cfg& graph, int vector_bytes, cfg::ParallelLoops& loops) const;
   /// Code from the store, if it has it, else by the passes and code generation. No `vector_bytes`: the passes have run.
   Expected<Kernel, std::string> compile_graph(cfg::Cfg& graph, const std::string& name,
                                               std::optional<int> vector_bytes) const;
@@ -114,16 +116,19 @@ class CompiledLoop {
   bool listed_ = false;
   const cfg::SelfCalls* self_ = nullptr;  // of the program: it calls itself
   codegen::KernelStore* store_ = nullptr;
-  std::array<Kernel, 2> kernels_;  // the second one: of several rounds at once
+  // The second one: for several rounds of inner loops at once. The third one: of outer loops too.
+  static constexpr std::size_t kKernels = 3;
+  std::array<Kernel, kKernels> kernels_;
   std::size_t use_ = 0;
   int64_t compile_ns_ = 0, run_ns_ = 0;
-  std::optional<cfg::Cfg> captured_;  // until it is widened
-  std::optional<cfg::Cfg> widened_;   // while the kernels take turns
+  std::optional<cfg::Cfg> captured_;       // until it is widened
+  std::size_t turns_ = 0;                  // how many kernels take turns
+  std::array<cfg::Cfg, kKernels> graphs_;  // of kernels that take turns, but the first one
   std::size_t most_values_ = 0;
   std::size_t most_made_ = 0, most_held_ = 0, most_locals_ = 0, most_stack_ = 0;  // of all exits
   bool interpreted_ = false;  // runs go through the reference interpreter (stress)
   std::vector<int64_t> taken_;
-  int64_t parallel_rounds_ = 0;
+  int64_t parallel_rounds_ = 0, vector_rounds_ = 0;
   int64_t recursive_calls_ = 0;  // of runs that came to a result
   int64_t finished_ = 0, left_early_ = 0;
   bool boxes_lists_ = false;                   // a list could not be unboxed

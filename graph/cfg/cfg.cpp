@@ -60,8 +60,8 @@ bool lanes_fit(const Cfg& cfg, const Node& n) {
   const int a = lanes(n.args[0]), b = lanes(n.args[1]), c = lanes(n.args[2]);
   if (lanes(n.count) > 1 || (n.where != kNone && lanes(n.where) != n.lanes)) return false;
   switch (n.op) {
-    case Op::Load: return a == 1 && b == 1;
-    case Op::Store: return a == 1 && b == 1 && c == n.lanes;
+    case Op::Load: return a == 1 && (b == 1 || b == n.lanes);
+    case Op::Store: return a == 1 && (b == 1 || b == n.lanes) && c == n.lanes;
     case Op::Splat:
     case Op::Ramp: return a == 1 && n.lanes > 1;
     case Op::Finite: return n.lanes == 1;
@@ -118,7 +118,7 @@ Id Cfg::add_param(uint32_t block, Type type, uint8_t lanes) {
 
 Id Cfg::add_param_for(uint32_t block, Id value) {
   const bool natural = is_param[value] && nodes[value].natural;
-  const Id id = add_param(block, nodes[value].type);
+  const Id id = add_param(block, nodes[value].type, nodes[value].lanes);
   nodes[id].natural = natural;
   return id;
 }

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,10 +90,12 @@ struct Function {
 struct Node {
   Op op = Op::Const;
   Type type = Type::None;
-  Mem mem = Mem::I64;                  // Load, Store; Extend: the integer is cut off to it and extended again
-  uint8_t scale = 1;                   // Load, Store: of the index (1, 2, 4 or 8)
-  uint8_t lanes = 1;                   // of the result, or of what is stored
-  Id args[3] = {kNone, kNone, kNone};  // Load: base, index or none. Store: base, index or none, value
+  Mem mem = Mem::I64;  // Load, Store; Extend: the integer is cut off to it and extended again
+  uint8_t scale = 1;   // Load, Store: of the index (1, 2, 4 or 8)
+  uint8_t lanes = 1;   // of the result, or of what is stored
+  // Load: base, index or none. Store: base, index or none, value. The index may be a vector, if the result or the value
+  // is one: each lane has an address of its own. Else lanes are neighbours in memory.
+  Id args[3] = {kNone, kNone, kNone};
   Id count = kNone;         // of vectors: how many lanes take part; the others are 0 once loaded, and not stored
   bool from_last = false;   // of those: the last ones, else the first ones
   Id where = kNone;         // of vectors: only the lanes in which this is not 0 take part
@@ -186,12 +187,12 @@ struct Shape {
 };
 Shape shape_of(const Cfg& cfg);
 
-struct ParallelLoop;  // parallel.h
+struct ParallelLoops;  // parallel.h
 
 /// Fewer parameters, one node for one value, what does not change in front of loops, and nothing that is not used.
 /// Inner loops get vectors of `vector_bytes` (32 or 64), if it is not 0. Loops whose rounds threads may do are added to
 /// `parallel`, if there is one; their bodies are not optimized.
-void optimize(Cfg& cfg, int vector_bytes = 0, std::vector<std::unique_ptr<ParallelLoop>>* parallel = nullptr);
+void optimize(Cfg& cfg, int vector_bytes = 0, ParallelLoops* parallel = nullptr);
 
 /// The reference interpreter: the number of the exit, whose values are in `out`. -1: more than `most` nodes were
 /// executed.

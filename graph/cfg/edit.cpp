@@ -325,6 +325,8 @@ Copy copy_blocks(Cfg& cfg, const std::vector<uint32_t>& blocks) {
     };
     for (Id id : cfg.blocks[fresh].nodes) {
       for (Id& a : cfg.nodes[id].args) renamed(a);
+      renamed(cfg.nodes[id].count);
+      renamed(cfg.nodes[id].where);
       cfg.nodes[id].exit = own(cfg.nodes[id].exit);
     }
     const Block from = cfg.blocks[b];
@@ -361,11 +363,9 @@ class Mender {
       std::vector<uint32_t> exits;
       for (std::size_t i = 0; i < cfg_.blocks[b].nodes.size(); ++i) {
         const Id id = cfg_.blocks[b].nodes[i];
-        for (int k = 0; k < 3; ++k) {
-          Id now = cfg_.at(id).args[k];
-          mend(now, b, copied);  // adds nodes
-          cfg_.nodes[id].args[k] = now;
-        }
+        for (int k = 0; k < 3; ++k) mend_operand(id, b, copied, [k](Node& n) -> Id& { return n.args[k]; });
+        mend_operand(id, b, copied, [](Node& n) -> Id& { return n.count; });
+        mend_operand(id, b, copied, [](Node& n) -> Id& { return n.where; });
         if (cfg_.at(id).exit != kNone) exits.push_back(cfg_.at(id).exit);
       }
       mend(cfg_.blocks[b].condition, b, copied);
@@ -386,6 +386,13 @@ class Mender {
   }
 
  private:
+  template <class Operand>
+  void mend_operand(Id node, uint32_t b, bool copied, Operand operand) {
+    Id now = operand(cfg_.nodes[node]);
+    mend(now, b, copied);  // adds nodes
+    operand(cfg_.nodes[node]) = now;
+  }
+
   void mend(Id& v, uint32_t b, bool copied) {
     // Copies may be entered in their middle, by control that comes from what was copied.
     if (const auto at = v < first_fresh_ ? original_.end() : original_.find(v); at != original_.end()) {

@@ -154,9 +154,10 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
           a[i] = v == kNone ? 0 : value(v, cfg.at(v).lanes > 1 ? (n.op == Op::Reverse ? lanes - 1 - lane : lane) : 0);
         }
         const auto address = [&] {
+          const bool neighbours = n.args[1] == kNone || cfg.at(n.args[1]).lanes == 1;
+          const auto apart = neighbours ? static_cast<uint64_t>(lane) * static_cast<uint64_t>(size_of(n.mem)) : 0;
           return reinterpret_cast<char*>(static_cast<uint64_t>(a[0]) + static_cast<uint64_t>(a[1]) * n.scale +
-                                         static_cast<uint64_t>(n.imm) +
-                                         static_cast<uint64_t>(lane) * static_cast<uint64_t>(size_of(n.mem)));
+                                         static_cast<uint64_t>(n.imm) + apart);
         };
         const bool takes_part = (n.from_last ? lane >= lanes - taking_part : lane < taking_part) &&
                                 (n.where == kNone || value(n.where, lane) != 0);

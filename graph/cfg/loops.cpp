@@ -238,9 +238,9 @@ void count_once(Cfg& cfg) {
       return id;
     };
     for (std::size_t i = 0; i < params.size(); ++i) {
-      if (cfg.at(params[i]).type != Type::I64) continue;
+      if (cfg.at(params[i]).type != Type::I64 || cfg.at(params[i]).lanes > 1) continue;
       for (std::size_t j = 0; j < params.size(); ++j) {
-        if (i == j || gone[j] || cfg.at(params[j]).type != Type::I64) continue;
+        if (i == j || gone[j] || cfg.at(params[j]).type != Type::I64 || cfg.at(params[j]).lanes > 1) continue;
         const Edge& entry = *entries[0];
         // The same along all edges, or what it was in the round before.
         const auto always = [&](int64_t times, const Sum& what) {

@@ -598,7 +598,7 @@ void drop_unused(Cfg& cfg) {
 
 }  // namespace
 
-void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLoop>>* parallel) {
+void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   constexpr int kMostShortLoops = 16;
   const auto simplify = [&cfg](bool changed = true) {
     while (changed) {
@@ -624,8 +624,9 @@ void optimize(Cfg& cfg, int vector_bytes, std::vector<std::unique_ptr<ParallelLo
   simplify(drop_checks(cfg));
   simplify(count_bits(cfg));
   if (parallel) {
-    *parallel = make_parallel(cfg);
-    simplify(!parallel->empty());
+    make_parallel(cfg, vector_bytes, *parallel);
+    if (parallel->needs_vectors && !parallel->have_vectors()) return;
+    simplify(!parallel->found.empty());
     drop_unused(cfg);
     separate_exits(cfg);
   }

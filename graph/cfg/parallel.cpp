@@ -21,6 +21,7 @@
 
 #include "graph/cfg/edit.h"
 #include "graph/cfg/loops.h"
+#include "graph/cfg/outer_vectors.h"
 #include "graph/cfg/registers.h"
 #include "graph/support/upper_halves.h"
 
@@ -55,11 +56,12 @@ class Parallel {
     }
   }
 
-  std::unique_ptr<ParallelLoop> make() {
+  std::unique_ptr<ParallelLoop> make(int vector_bytes, bool for_threads) {
     if (nodes_ > kMostNodes || !find_count()) return nullptr;
     loop_ = std::make_unique<ParallelLoop>();
     if (!sort_variables() || !is_left_rarely() || !find_accesses()) return nullptr;
-    make_body();
+    make_body(vector_bytes);
+    if (!loop_->has_vectors && !for_threads) return nullptr;
     make_call();
     return std::move(loop_);
   }
@@ -161,9 +163,7 @@ class Parallel {
     for (bool more = true; more;) {
       more = false;
       for_each_node([&](Id id, const Node& n) {
-        if (n.op == Op::AddExact && is_value(n.args[0]) != is_value(n.args[1]) &&
-            is_small_natural(n.args[is_value(n.args[0]) ? 1 : 0]))
-          more = values.insert(id).second || more;
+        if (n.op == Op::AddExact && is_value(n.args[0]) != is_value(n.args[1])) more = values.insert(id).second || more;
       });
       for_each_edge([&](const Edge& e) {
         for (std::size_t i = 0; i < e.args.size(); ++i)
@@ -193,8 +193,9 @@ class Parallel {
         steps_[v] = step;
       } else if (std::vector<Addition> additions = additions_to(i); !additions.empty()) {
         additions_[v] = std::move(additions);
-      } else if (!values_of_sum(i).empty()) {
+      } else if (const std::set<Id> values = values_of_sum(i); !values.empty()) {
         natural_sums_.insert(v);
+        values_of_sums_.insert(values.begin(), values.end());
       } else {
         carried_.insert(v);
       }
@@ -374,7 +375,7 @@ class Parallel {
 
   bool find_accesses() {
     bool stores = false;
-    std::set<std::pair<std::vector<int64_t>, bool>> known;
+    std::map<std::pair<std::vector<int64_t>, bool>, std::size_t> known;
     for (uint32_t b : members_) {
       const std::vector<Id> in_block = cfg_.blocks[b].nodes;
       for (std::size_t at = 0; at < in_block.size(); ++at) {
@@ -387,7 +388,9 @@ class Parallel {
         if (n.imm != 0) sum.fixed.push_back({add_constant(n.imm), {}});
         if (n.op == Op::Store && sum.steps.empty()) return false;
         stores = stores || n.op == Op::Store;
-        if (!known.emplace(key_of(sum, n), n.op == Op::Store).second) continue;
+        const auto [same, is_new] = known.emplace(std::pair(key_of(sum, n), n.op == Op::Store), known.size());
+        access_of_[in_block[at]] = static_cast<uint32_t>(same->second);
+        if (!is_new) continue;
         if (known.size() > kMostAccesses) return false;
         ParallelAccess access;
         access.stores = n.op == Op::Store;
@@ -427,7 +430,7 @@ class Parallel {
 
   // The rounds as a graph of their own.
 
-  void make_body() {
+  void make_body(int vector_bytes) {
     Cfg& body = loop_->body = cfg_;
     body.exits.assign(2, Exit{});
     std::map<Id, Id> flags;  // by parameter that hands a variable on: whether a round has set it
@@ -493,9 +496,11 @@ class Parallel {
         return (body.at(id).op == Op::Poll && is_outer) ||
                (body.at(id).op == Op::CheckFinite && sums.count(body.at(id).args[0]));
       });
-      for (const Id id : block.nodes) {
+      for (const Id id : std::exchange(block.nodes, {})) {
         for (Id& a : body.nodes[id].args) turn(a);
         if (body.at(id).exit != kNone) body.nodes[id].exit = 1;
+        check_addend(body, b, id, none);
+        body.blocks[b].nodes.push_back(id);
       }
       if (b == asks_) {
         block.end = Block::End::Jump;
@@ -515,6 +520,8 @@ class Parallel {
           turn(e.args[i]);
         }
         if (e.block != head_) continue;
+        for (std::size_t i = 0; i < variables().size(); ++i)
+          if (additions_.count(variables()[i])) e.args[i] = variables()[i];
         e.block = counts;
         e.args.push_back(fewer);
       }
@@ -540,7 +547,38 @@ class Parallel {
       }
     for (std::size_t i = 0; i < variables().size(); ++i)
       if (natural_sums_.count(variables()[i])) body.exits[0].values.push_back(given[i]);
+    std::vector<OuterVariable> kinds(given.size() + 1);
+    std::size_t next_flag = variables().size();
+    for (std::size_t i = 0; i < variables().size(); ++i) {
+      const Id v = variables()[i];
+      if (natural_sums_.count(v)) kinds[i] = {OuterVariable::Sum};
+      else if (const auto step = steps_.find(v); step != steps_.end())
+        kinds[i] = {OuterVariable::Counts, value(step->second)};
+      else if (carried_.count(v)) kinds[i] = {OuterVariable::HandedOn, kNone, next_flag++};
+    }
+    kinds.back() = {OuterVariable::Counts, minus_one};
+    kinds.back().is_left = true;
+    if (vector_bytes > 0) {
+      const OuterVectorized vectors = vectorize_outer_loop(body, counts, kinds, flags, 1, vector_bytes);
+      loop_->has_vectors = vectors.done;
+      loop_->lanes = vectors.lanes;
+      for (const auto& [a, b] : vectors.apart) loop_->apart.emplace_back(access_of_.at(a), access_of_.at(b));
+    }
     drop_unreached(body);
+  }
+
+  /// In front of a node that adds to a sum of natural numbers: a check that it adds such a number.
+  void check_addend(Cfg& body, uint32_t b, Id node, Id zero) {
+    if (!values_of_sums_.count(node) || cfg_.is_param[node]) return;
+    const Node n = cfg_.at(node);
+    const int which = values_of_sums_.count(n.args[0]) ? 1 : 0;
+    if (is_small_natural(n.args[which])) return;
+    const Id is_natural = body.add(node_of(Op::Le, zero, body.at(node).args[which]));
+    Node check;
+    check.op = Op::Check;
+    check.args[0] = is_natural;
+    check.exit = 1;
+    body.blocks[b].nodes.insert(body.blocks[b].nodes.end(), {is_natural, body.add(check)});
   }
 
   /// The operand of an addition that is not the sum, as a node of the body.
@@ -681,19 +719,23 @@ class Parallel {
   uint32_t asks_ = kNone;                          // the block that asks for it
   std::map<Id, Id> steps_;                         // of variables that count
   std::map<Id, std::vector<Addition>> additions_;  // to sums of floats
-  std::set<Id> natural_sums_;                      // of integers
+  std::set<Id> natural_sums_, values_of_sums_;     // of integers; the values that they have in a round
   std::set<Id> carried_;                           // parameters that hand variables on
   std::set<Id> naturals_;
   std::map<Id, uint32_t> slots_;
-  std::vector<Id> made_;  // for the block that calls
+  std::map<Id, uint32_t> access_of_;  // by load or store: which of the accesses
+  std::vector<Id> made_;              // for the block that calls
   Id one_ = kNone;
   std::unique_ptr<ParallelLoop> loop_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<ParallelLoop>> make_parallel(Cfg& cfg) {
-  std::vector<std::unique_ptr<ParallelLoop>> out;
+bool ParallelLoops::have_vectors() const {
+  return std::any_of(found.begin(), found.end(), [](const auto& loop) { return loop->has_vectors; });
+}
+
+void make_parallel(Cfg& cfg, int vector_bytes, ParallelLoops& loops) {
   const Shape shape = shape_of(cfg);
   std::vector<bool> taken(cfg.blocks.size(), false);
   for (uint32_t head : shape.order) {
@@ -701,12 +743,12 @@ std::vector<std::unique_ptr<ParallelLoop>> make_parallel(Cfg& cfg) {
     const uint32_t front = front_of(cfg, shape, head);
     if (front == kNone) continue;
     const std::vector<uint32_t> members = blocks_of_loop(cfg, shape, head);
-    if (auto loop = Parallel(cfg, shape, head, front, members).make()) {
+    if (auto loop =
+            Parallel(cfg, shape, head, front, members).make(loops.vectors ? vector_bytes : 0, loops.for_threads)) {
       for (uint32_t b : members) taken[b] = true;
-      out.push_back(std::move(loop));
+      loops.found.push_back(std::move(loop));
     }
   }
-  return out;
 }
 
 }  // namespace framejit::cfg

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "graph/cfg/cfg.h"
@@ -58,12 +59,25 @@ struct ParallelLoop {
   };
   std::vector<Sum> sums;
 
+  bool has_vectors = false;  // the body does several rounds at once, of this loop or of one in it (outer_vectors.h)
+  int lanes = 1;             // how many rounds of this loop
+  std::vector<std::pair<uint32_t, uint32_t>> apart;  // accesses that must not meet, if rounds of an inner loop are
+
   /// Gives how many rounds were done, of those that there are.
   std::function<int64_t(int64_t rounds)> run;
 };
 
+struct ParallelLoops {
+  bool for_threads = true;     // else only loops whose bodies have vectors
+  bool vectors = true;         // are rounds of outer loops done in vectors, where that may pay (outer_vectors.h)?
+  bool needs_vectors = false;  // if there are none, nobody needs the graph
+  std::vector<std::unique_ptr<ParallelLoop>> found;
+
+  bool have_vectors() const;
+};
+
 /// Finds loops whose rounds do not depend on each other unless their accesses meet, which is known where they run. Not
 /// in one another: the outer one. Needs preheaders and exits of each block's own (edit.h).
-std::vector<std::unique_ptr<ParallelLoop>> make_parallel(Cfg& cfg);
+void make_parallel(Cfg& cfg, int vector_bytes, ParallelLoops& loops);
 
 }  // namespace framejit::cfg

@@ -57,7 +57,8 @@ class Assignment {
 
   bool is_condition(Id id, int operand) const {
     const Op op = cfg_.at(id).op;
-    return operand == 0 && (op == Op::Check || op == Op::Select || op == Op::AllOf);
+    if (operand == 0 && (op == Op::Check || op == Op::Select || op == Op::AllOf)) return true;
+    return combines_conditions(cfg_, id) || (operand == 0 && negates_condition(cfg_, id));
   }
 
   /// Integer arithmetic whose result only exits use, or other such nodes.
@@ -114,6 +115,11 @@ class Assignment {
   template <class F>
   void use_condition(Id v, F&& f) const {
     const Node& n = cfg_.at(v);
+    if (combines_conditions(cfg_, v)) {
+      use_condition(n.args[0], f);
+      return use_condition(n.args[1], f);
+    }
+    if (negates_condition(cfg_, v)) return use_condition(n.args[0], f);
     if (cfg_.is_param[v] || (!is_comparison(n.op) && n.op != Op::Finite && n.op != Op::AllOf)) return use(v, f);
     if (n.op == Op::AllOf) use_condition(n.args[0], f);
     else use(n.args[0], f);
@@ -144,7 +150,7 @@ class Assignment {
       if (out_.at_exits[id]) continue;
       const uint32_t at = 2 * place_[id];
       const auto here = [&](Id v) { f(v, at, true); };
-      if (!is_comparison(cfg_.at(id).op) || out_.wanted[id])
+      if ((!is_comparison(cfg_.at(id).op) && !combines_conditions(cfg_, id)) || out_.wanted[id])
         for (int i = 0; i < 3; ++i)
           if (const Id a = cfg_.at(id).args[i]; a != kNone) {
             if (is_condition(id, i)) use_condition(a, here);
@@ -267,6 +273,25 @@ class Assignment {
 };
 
 }  // namespace
+
+bool combines_conditions(const Cfg& cfg, Id v) {
+  const Node& n = cfg.at(v);
+  if (n.lanes == 1 || cfg.is_param[v] || (n.op != Op::And && n.op != Op::Or)) return false;
+  const auto is_condition = [&](Id a) {
+    return !cfg.is_param[a] && (is_comparison(cfg.at(a).op) || combines_conditions(cfg, a));
+  };
+  return is_condition(n.args[0]) && is_condition(n.args[1]);
+}
+
+bool negates_condition(const Cfg& cfg, Id v) {
+  const Node& n = cfg.at(v);
+  if (n.lanes == 1 || cfg.is_param[v] || n.op != Op::Eq || cfg.is_param[n.args[0]] || cfg.is_param[n.args[1]])
+    return false;
+  const Node &of = cfg.at(n.args[0]), &zero = cfg.at(n.args[1]);
+  const bool is_zero =
+      zero.op == Op::Splat && zero.type == Type::I64 && cfg.is_const(zero.args[0]) && cfg.at(zero.args[0]).imm == 0;
+  return is_zero && (is_comparison(of.op) || combines_conditions(cfg, n.args[0]));
+}
 
 bool is_comparison(Op op) { return op == Op::Eq || op == Op::Ne || op == Op::Lt || op == Op::Le || op == Op::Below; }
 

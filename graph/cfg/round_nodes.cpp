@@ -91,6 +91,8 @@ bool RoundNodes::line_up() {
     inside[b] = true;
     nodes += cfg_.blocks[b].nodes.size();
     if (shape_.loop[b] != head_) return false;
+    for (const Id id : cfg_.blocks[b].nodes)
+      if (cfg_.at(id).lanes > 1) return false;
   }
   if (nodes > kMostNodes || cfg_.blocks[head_].params.size() > kMostParams) return false;
   // One block asks whether the loop goes on, and control always comes there.

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/cfg/lanes.h"
 #include "graph/cfg/rounds.h"
 
 namespace framejit::cfg {
@@ -237,7 +238,7 @@ class Vectors : Rounds {
     }
     out.kind = Form::Lanes;
     form_[id] = out;
-    return can_be_lanes(n);
+    return can_be_lanes(cfg_, n, bytes_ == kWideBytes);
   }
 
   /// A sum of integers that has to be exact: the sum, and a check of its sign.
@@ -268,62 +269,7 @@ class Vectors : Rounds {
     return true;
   }
 
-  bool can_be_lanes(const Node& n) const {
-    const bool wide = bytes_ == kWideBytes;
-    const Type of = cfg_.at(n.args[0]).type;
-    if (n.type == Type::I64) {
-      switch (n.op) {
-        case Op::Add:
-        case Op::Sub:
-        case Op::And:
-        case Op::Or:
-        case Op::Xor:
-        case Op::Neg:
-        case Op::Ones: return true;
-        case Op::Bits: return of == Type::F64;
-        case Op::Mul: return wide || n.of_natural;
-        case Op::Extend:
-        case Op::Abs: return wide;
-        case Op::Shl:
-        case Op::Shr: {
-          const std::optional<int64_t> by = number(n.args[1]);
-          return (wide || n.op == Op::Shl || n.of_natural) && by && *by >= 0 && *by < 64;
-        }
-        case Op::Eq:
-        case Op::Ne:
-        case Op::Lt:
-        case Op::Le: return true;
-        case Op::Below:
-        case Op::ToI64: return wide;
-        case Op::Select: return wide || condition_type(n.args[0]) != Type::F32;
-        default: return false;
-      }
-    }
-    switch (n.op) {
-      case Op::Add:
-      case Op::Sub:
-      case Op::Mul:
-      case Op::Div:
-      case Op::Neg:
-      case Op::Abs:
-      case Op::Sqrt:
-      case Op::Floor:
-      case Op::Ceil:
-      case Op::Trunc:
-      case Op::Rint: return true;
-      case Op::Call: return calls_in_lanes(cfg_, n);
-      case Op::ToF64: return of == Type::F32 || wide;
-      case Op::ToF32: return of == Type::F64;
-      case Op::Select: return wide || size_of_type(condition_type(n.args[0])) == size_of_type(n.type);
-      default: return false;
-    }
-  }
-
-  static int size_of_type(Type type) { return type == Type::F32 ? 4 : 8; }
-
   bool compares(Id c) const { return c != kNone && !cfg_.is_param[c] && is_comparison(cfg_.at(c).op); }
-
-  Type condition_type(Id c) const { return compares(c) ? cfg_.at(cfg_.at(c).args[0]).type : Type::I64; }
 
   bool classify_access(const Step& step) {
     const Node& n = cfg_.at(step.id);
@@ -333,7 +279,7 @@ class Vectors : Rounds {
     const int64_t size = size_of(n.mem);
     const bool steps = access.stride == size || access.stride == -size;
     if (step.where != kNone &&
-        (!steps || (bytes_ != kWideBytes && (size != 8 || condition_type(step.where) == Type::F32))))
+        (!steps || (bytes_ != kWideBytes && (size != 8 || compared_type(cfg_, step.where) == Type::F32))))
       return false;
     if (access.stores) {
       if (!steps) return false;

@@ -387,6 +387,7 @@ class Version {
     switch (n.op) {
       case Op::Check: {
         const Id c = n.args[0];
+        if (!cfg_.is_param[c] && (cfg_.at(c).op == Op::AllOf || cfg_.at(c).op == Op::Finite)) return false;
         if (!is_inside(c)) return bounds_.need({std::nullopt, Bound{c, 0, 0, false}, {}}), true;
         if (!is_integer_comparison(c)) return false;
         const Node what = cfg_.at(c);

@@ -784,6 +784,81 @@ TEST(EmitCfg, RandomNestsKeepTheirMeaning) {
   EXPECT_GT(widened, seeds / 10);
 }
 
+/// A graph that moves elements of one array, at places that a vector tells, to places of another one.
+Cfg moves(cfg::Mem mem, int lanes, bool some) {
+  Cfg g;
+  g.blocks.emplace_back();
+  g.exits.resize(1);
+  g.blocks[0].end = cfg::Block::End::Leave;
+  g.blocks[0].exit = 0;
+  const auto vector = [&](Node n) {
+    n.lanes = static_cast<uint8_t>(lanes);
+    return add(g, 0, n);
+  };
+  Id pointers[4];
+  for (int64_t k = 0; k < 4; ++k) {
+    Node n;
+    n.op = Op::Pointer;
+    n.type = Type::I64;
+    n.imm = k;
+    pointers[k] = add(g, 0, n);
+  }
+  const auto load = [&](int from, Id index, cfg::Mem what, Id where) {
+    Node n;
+    n.op = Op::Load;
+    n.type = cfg::type_of(what);
+    n.mem = what;
+    n.args[0] = pointers[from];
+    n.args[1] = index;
+    n.scale = static_cast<uint8_t>(index == cfg::kNone ? 1 : cfg::size_of(what));
+    n.imm = index == cfg::kNone ? 0 : cfg::size_of(what);
+    n.where = where;
+    return vector(n);
+  };
+  const Id places = load(2, cfg::kNone, cfg::Mem::I64, cfg::kNone);
+  const Id where = some ? load(3, cfg::kNone, cfg::Mem::I64, cfg::kNone) : cfg::kNone;
+  const Id value = cfg::size_of(mem) == 8 ? load(0, places, mem, where) : load(0, cfg::kNone, mem, cfg::kNone);
+  Node store;
+  store.op = Op::Store;
+  store.mem = mem;
+  store.args[0] = pointers[1];
+  store.args[1] = places;
+  store.args[2] = value;
+  store.scale = static_cast<uint8_t>(cfg::size_of(mem));
+  store.imm = cfg::size_of(mem);
+  store.where = where;
+  vector(store);
+  return g;
+}
+
+TEST(EmitCfg, LanesWithAddressesOfTheirOwn) {
+  using cfg::Mem;
+  for (const Isa isa : {Isa::Avx2, Isa::Avx512}) {
+    if (isa > detected_cpu().isa) continue;
+    const int lanes = isa == Isa::Avx512 ? 8 : 4;
+    for (const Mem mem : {Mem::F64, Mem::I64, Mem::I32, Mem::U32, Mem::I16, Mem::U8, Mem::F32})
+      for (const bool some : {false, true}) {
+        const Cfg g = moves(mem, lanes, some);
+        ASSERT_EQ(cfg::verify(g), "") << cfg::print(g);
+        const Kernel kernel(g, isa);
+        // Some lanes that do not take part have addresses that nothing may touch.
+        std::vector<int64_t> places{5, 0, 7, 2, 6, 1, 3, 4}, where{1, 0, -1, 5, 0, 0, 1, 2};
+        for (std::size_t k = 0; some && k < where.size(); ++k)
+          if (where[k] == 0) places[k] = int64_t{1} << 50;
+        std::vector<unsigned char> memory[2];
+        for (int way = 0; way < 2; ++way) {
+          for (int k = 0; k < 160; ++k) memory[way].push_back(static_cast<unsigned char>(3 * k));
+          char* const from = reinterpret_cast<char*>(memory[way].data());
+          char* const pointers[] = {from, from + 80, reinterpret_cast<char*>(places.data()),
+                                    reinterpret_cast<char*>(where.data())};
+          if (way == 0) interpreted(g, {}, pointers);
+          else kernel.run({}, pointers);
+        }
+        EXPECT_EQ(memory[1], memory[0]) << cfg::print(g);
+      }
+  }
+}
+
 TEST(EmitCfg, TheVerifierFindsWhatIsWrong) {
   Cfg g = swapped_sums();
   g.blocks[1].to[0].args = {g.blocks[1].condition};

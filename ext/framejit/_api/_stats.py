@@ -22,6 +22,7 @@ COUNTERS = {
     "library_calls": "calls of library functions from compiled code",
     "loops_widened": "loops that were compiled once more, to do several rounds at once",
     "parallel_rounds": "rounds of loops that were shared out among threads",
+    "vector_rounds": "rounds of outer loops that one thread did several at once, in vectors",
     "internal_errors": "errors of framejit's own, hidden by falling back to the interpreter",
     "code_bytes": "machine code held",
     "compile_ns": "time spent on compiling, in nanoseconds",

@@ -165,6 +165,8 @@ def entry_text(entry: dict[str, Any]) -> str:
     ]
     if shared := entry.get("parallel_rounds"):
         parts.append(f"{counted(shared, 'round')} on several threads")
+    if vectors := entry.get("vector_rounds"):
+        parts.append(f"{counted(vectors, 'round')} of an outer loop in vectors")
     return f"{', '.join(parts)}; {times}{left}"
 
 

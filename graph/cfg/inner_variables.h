@@ -1,0 +1,17 @@
+// Variables of an inner loop whose rounds may be done at once.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "graph/cfg/outer_vectors.h"
+
+namespace framejit::cfg {
+
+/// Of a loop that counts down its rounds; none: its rounds depend on each other, or it is left in another way. `flags`:
+/// see vectorize_outer_loop().
+std::optional<std::vector<OuterVariable>> inner_variables(const Cfg& cfg, const Shape& shape, uint32_t head,
+                                                          const std::map<Id, Id>& flags);
+
+}  // namespace framejit::cfg
