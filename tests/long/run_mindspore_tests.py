@@ -1,11 +1,12 @@
 """Runs the tests with which MindSpore checks its jit, with framejit under the name mindspore, and compares with mindspore_tests_known.txt.
 
     python tests/long/run_mindspore_tests.py CHECKOUT --mindspore PYTHON         all files
+    python tests/long/run_mindspore_tests.py CHECKOUT --saved FILE               all files, beside MindSpore's outcomes of an earlier run
     python tests/long/run_mindspore_tests.py CHECKOUT --known                    the files that mindspore_tests_known.txt names
     python tests/long/run_mindspore_tests.py CHECKOUT compiler/hypermap          a folder or files
 
 CHECKOUT is one of mindspore-ai/mindspore_test. Each file runs in a process of its own. With --mindspore, the files run with that interpreter too,
-and only tests that pass there count. --save FILE keeps the outcomes and the errors as JSON, --errors prints the errors.
+and only tests that pass there, or that passed in the run of --saved, count. --save FILE keeps the outcomes and the errors as JSON, which --saved reads; --errors prints the errors.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("files", nargs="*")
     parser.add_argument("--mindspore", metavar="PYTHON")
+    parser.add_argument("--saved", type=Path, metavar="FILE", help="a file that --save wrote: take MindSpore's outcomes from it")
     parser.add_argument("--known", action="store_true", help="only the files that the list names")
     parser.add_argument("--errors", action="store_true")
     parser.add_argument("--save", type=Path, metavar="FILE")
@@ -114,8 +116,12 @@ def main() -> int:
         named = {line.partition("::")[0] for line in known}
         files = [file for file in files if str(file.relative_to(root)) in named]
 
+    earlier = json.loads(options.saved.read_text()) if options.saved else {}
+
     def both(file: Path):
-        theirs = run(options.mindspore, file, False, checkout) if options.mindspore else None
+        theirs = earlier.get(str(file.relative_to(root)), [None])[0]
+        if options.mindspore:
+            theirs = run(options.mindspore, file, False, checkout)
         return file, theirs, run(sys.executable, file, True, checkout)
 
     saved: dict[str, object] = {}
