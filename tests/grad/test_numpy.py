@@ -238,3 +238,34 @@ def test_stop_gradient():
     np.testing.assert_array_equal(fj.grad(lambda x: (x * ops.stop_gradient(x)).sum())(X), X)
     value = ops.stop_gradient(X)
     np.testing.assert_array_equal(value, X)
+
+
+WITH_ZEROS = np.array([[0.7, 0.0, -0.4, 2.0], [0.0, 0.3, 0.0, -1.2]])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.cumprod(x) * np.arange(8),
+        lambda x: np.cumprod(x, axis=0) + x.cumprod(1) ** 2,
+        lambda x: np.multiply.accumulate(x, axis=-1) * x,
+        lambda x: np.logaddexp.accumulate(x * 9, axis=1) * (np.arange(4) - 1.5),
+        lambda x: np.maximum.accumulate(x + np.arange(4) % 3, axis=1) ** 2,
+        lambda x: np.minimum.accumulate(x * [1.1, -1.2, 1.3, 0.7]) * x,
+    ],
+)
+def test_running_results_have_gradients(f):
+    assert_gradients(f, WITH_ZEROS)
+
+
+def test_a_running_maximum_is_the_last_of_equal_elements():
+    equal = np.array([1.0, 3.0, 3.0, 2.0, np.nan, 5.0])
+    found = fj.grad(lambda x: (np.maximum.accumulate(x) * np.arange(1.0, 7.0)).sum())(equal)
+    np.testing.assert_array_equal(found, [1, 2, 3 + 4, 0, 5 + 6, 0])
+
+
+def test_nothing_flows_into_an_infinite_logarithm():
+    x = np.array([-np.inf, 1.0, -np.inf, 2.0])
+    found = fj.grad(lambda x: np.logaddexp.accumulate(x)[1:].sum())(x)
+    share = np.exp(1 - np.logaddexp(1, 2))
+    np.testing.assert_allclose(found, [0, 2 + share, 0, 1 - share], rtol=1e-12)

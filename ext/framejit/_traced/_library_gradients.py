@@ -413,6 +413,37 @@ def product_of_others(a: Any, axis: Any) -> Any:
     return np.array(np.moveaxis(before * behind, 0, 0 if axis is None else axis).reshape(a.shape))
 
 
+def products_back(values: Any, a: Any, axis: Any) -> Any:
+    """The cotangent of running products, also where factors are 0: S[j] = values[j] + a[j + 1] * S[j + 1], times the product before j."""
+    flat, moved = (a.ravel(), values.ravel()) if axis is None else (np.moveaxis(a, axis, 0), np.moveaxis(values, axis, 0))
+    out = np.array(moved)
+    for j in range(len(out) - 2, -1, -1):
+        out[j] += flat[j + 1] * out[j + 1]
+    out[1:] *= np.cumprod(flat[:-1], axis=0)
+    return np.array((out if axis is None else np.moveaxis(out, 0, axis)).reshape(a.shape), dtype=a.dtype)
+
+
+def log_sums_back(values: Any, a: Any, sums: Any, axis: int) -> Any:
+    """The cotangent of running logarithms of sums: exp(a[j]) times the sum of values[i] / exp(sums[i]) from j on, positive and negative ones apart."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = [
+            np.exp(np.flip(np.logaddexp.accumulate(np.flip(np.log(np.maximum(part, 0)) - sums, axis), axis=axis), axis) + a)
+            for part in (values, -values)
+        ]
+    return np.where(np.isneginf(a), np.zeros((), a.dtype), parts[0] - parts[1]).astype(a.dtype)
+
+
+def extremes_back(values: Any, a: Any, extremes: Any, axis: int) -> Any:
+    """The cotangent of running maxima or minima: each is that of the last element up to there that is equal to it."""
+    found, moved = np.moveaxis(a, axis, 0), np.moveaxis(values, axis, 0)
+    equal = (found == np.moveaxis(extremes, axis, 0)) | (found != found)
+    steps = np.arange(len(found)).reshape([-1] + [1] * (a.ndim - 1))
+    at = np.maximum.accumulate(np.where(equal, steps, 0), axis=0)
+    out = np.zeros(found.shape, a.dtype)
+    np.add.at(out, (at, *np.indices(found.shape, sparse=True)[1:]), moved)
+    return np.array(np.moveaxis(out, 0, axis))
+
+
 def matmul_back(values: Any, a: Any, b: Any, at: int) -> Any:
     """The cotangent of an operand of a matrix product."""
     if a.ndim == 1:
@@ -653,6 +684,28 @@ _rule(
     (np.add, "accumulate"),
     signature="a, axis=0, dtype=None, out=None",
     a=lambda a, axis, **_: Call(summed_backwards, G, axis, a),
+)
+_rule(
+    np.cumprod,
+    np.ndarray.cumprod,
+    signature="a, axis=None, dtype=None, out=None",
+    a=lambda a, axis, **_: Call(products_back, G, a, axis),
+)
+_rule(
+    (np.multiply, "accumulate"),
+    signature="a, axis=0, dtype=None, out=None",
+    a=lambda a, axis, **_: Call(products_back, G, a, axis),
+)
+_rule(
+    (np.logaddexp, "accumulate"),
+    signature="a, axis=0, dtype=None, out=None",
+    a=lambda a, axis, **_: Call(log_sums_back, G, a, Y, axis),
+)
+_rule(
+    (np.maximum, "accumulate"),
+    (np.minimum, "accumulate"),
+    signature="a, axis=0, dtype=None, out=None",
+    a=lambda a, axis, **_: Call(extremes_back, G, a, Y, axis),
 )
 _rule(
     summed_backwards,
