@@ -12,9 +12,6 @@ from framejit.nn import (
     _losses,
     _normalization,
     _optim,
-    _optim_adam,
-    _optim_adaptive,
-    _optim_descent,
     _pooling,
     _recurrent,
     _schedules,
@@ -28,7 +25,7 @@ from framejit.nn._tensor_array import TensorArray
 
 _MODULES = (
     *(_layers, _losses, _convolution, _pooling, _normalization, _image, _recurrent, _transformer),
-    *(_combined, _small, _optim, _optim_adam, _optim_adaptive, _optim_descent, _schedules, _train),
+    *(_combined, _small, _optim, _schedules, _train),
 )
 _LAYERS = {
     name: value

@@ -1,4 +1,4 @@
-"""The base of the optimizers: called with a tuple of gradients, they write the parameters."""
+"""The base of the optimizers: parameters and their groups, rates, decays, and a step."""
 
 from __future__ import annotations
 

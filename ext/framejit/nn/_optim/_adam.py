@@ -10,7 +10,7 @@ from framejit._api._dtypes import ALL
 from framejit._tensors._parameter import Parameter
 from framejit._tensors._tensor import Tensor
 from framejit.nn._checks import of_type
-from framejit.nn._optim import Optimizer
+from framejit.nn._optim._base import Optimizer
 
 _FLOAT32 = ALL["float32"]
 
