@@ -415,7 +415,9 @@ def product_of_others(a: Any, axis: Any) -> Any:
 
 def products_back(values: Any, a: Any, axis: Any) -> Any:
     """The cotangent of running products, also where factors are 0: S[j] = values[j] + a[j + 1] * S[j + 1], times the product before j."""
-    flat, moved = (a.ravel(), values.ravel()) if axis is None else (np.moveaxis(a, axis, 0), np.moveaxis(values, axis, 0))
+    flat, moved = (
+        (a.ravel(), values.ravel()) if axis is None else (np.moveaxis(a, axis, 0), np.moveaxis(values, axis, 0))
+    )
     out = np.array(moved)
     for j in range(len(out) - 2, -1, -1):
         out[j] += flat[j + 1] * out[j + 1]
@@ -427,7 +429,9 @@ def log_sums_back(values: Any, a: Any, sums: Any, axis: int) -> Any:
     """The cotangent of running logarithms of sums: exp(a[j]) times the sum of values[i] / exp(sums[i]) from j on, positive and negative ones apart."""
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = [
-            np.exp(np.flip(np.logaddexp.accumulate(np.flip(np.log(np.maximum(part, 0)) - sums, axis), axis=axis), axis) + a)
+            np.exp(
+                np.flip(np.logaddexp.accumulate(np.flip(np.log(np.maximum(part, 0)) - sums, axis), axis=axis), axis) + a
+            )
             for part in (values, -values)
         ]
     return np.where(np.isneginf(a), np.zeros((), a.dtype), parts[0] - parts[1]).astype(a.dtype)
