@@ -18,7 +18,7 @@ from framejit._core import Tensor
 from framejit.ops._operators import OPERATORS
 
 MODULES = (
-    *("common", "common.dtype", "mint", "mint.nn", "mint.nn.functional"),
+    *("common", "common.dtype", "mint", "mint.distributed", "mint.nn", "mint.nn.functional"),
     *("array_api", "array_api.fft", "array_api.linalg", "nn", "numpy", "ops"),
 )
 # Modules whose names another module has too, once it is asked for them.

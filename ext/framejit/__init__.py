@@ -83,6 +83,10 @@ _LAZY = {
     **dict.fromkeys(("Generator", "default_generator"), "_tensors._random"),
     **dict.fromkeys(("seed", "set_recursion_limit", "run_check"), "context"),
     **dict.fromkeys(
+        ("ParallelMode", "get_auto_parallel_context", "reset_auto_parallel_context", "set_auto_parallel_context"),
+        "context",
+    ),
+    **dict.fromkeys(
         ("save_checkpoint", "load_checkpoint", "load_checkpoint_async", "load_param_into_net"), "_files._checkpoint"
     ),
     **dict.fromkeys(("export", "load"), "_files._export"),
@@ -100,7 +104,8 @@ _LAZY = {
         "train",
     ),
     **dict.fromkeys(
-        ("array_api", "common", "context", "dataset", "mint", "nn", "numpy", "ops", "scipy", "train"), None
+        ("array_api", "common", "communication", "context", "dataset", "mint", "nn", "numpy", "ops", "scipy", "train"),
+        None,
     ),
     "dtype": "common",
     "initializer": "common",

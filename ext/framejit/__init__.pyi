@@ -3,6 +3,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overl
 
 from framejit import array_api as array_api
 from framejit import common as common
+from framejit import communication as communication
 from framejit import context as context
 from framejit import dataset as dataset
 from framejit import mint as mint
@@ -79,15 +80,19 @@ from framejit.context import GRAPH_MODE as GRAPH_MODE
 from framejit.context import LAX as LAX
 from framejit.context import PYNATIVE_MODE as PYNATIVE_MODE
 from framejit.context import STRICT as STRICT
+from framejit.context import ParallelMode as ParallelMode
+from framejit.context import get_auto_parallel_context as get_auto_parallel_context
 from framejit.context import get_context as get_context
 from framejit.context import get_ps_context as get_ps_context
 from framejit.context import get_rng_state as get_rng_state
 from framejit.context import get_seed as get_seed
 from framejit.context import initial_seed as initial_seed
 from framejit.context import manual_seed as manual_seed
+from framejit.context import reset_auto_parallel_context as reset_auto_parallel_context
 from framejit.context import reset_ps_context as reset_ps_context
 from framejit.context import run_check as run_check
 from framejit.context import seed as seed
+from framejit.context import set_auto_parallel_context as set_auto_parallel_context
 from framejit.context import set_context as set_context
 from framejit.context import set_deterministic as set_deterministic
 from framejit.context import set_device as set_device

@@ -105,6 +105,102 @@ def get_context(attr_key: str) -> Any:
     return _settings[attr_key]
 
 
+class ParallelMode:
+    """How programs may use several processes; here there is one."""
+
+    STAND_ALONE = "stand_alone"
+    DATA_PARALLEL = "data_parallel"
+    HYBRID_PARALLEL = "hybrid_parallel"
+    SEMI_AUTO_PARALLEL = "semi_auto_parallel"
+    AUTO_PARALLEL = "auto_parallel"
+    MODE_LIST = [STAND_ALONE, DATA_PARALLEL, HYBRID_PARALLEL, SEMI_AUTO_PARALLEL, AUTO_PARALLEL]  # noqa: RUF012
+
+
+_PARALLEL_DEFAULTS: dict[str, Any] = {
+    "all_reduce_fusion_config": [],
+    "auto_parallel_search_mode": "recursive_programming",
+    "comm_fusion": {},
+    "communi_parallel_mode": "all_group_parallel",
+    "dataset_strategy": "data_parallel",
+    "device_num": 1,
+    "enable_alltoall": False,
+    "enable_parallel_optimizer": False,
+    "force_fp32_communication": False,
+    "full_batch": False,
+    "global_rank": 0,
+    "gradient_fp32_sync": True,
+    "gradients_mean": False,
+    "grad_accumulation_step": 1,
+    "loss_repeated_mean": True,
+    "optimizer_weight_shard_aggregated_save": False,
+    "optimizer_weight_shard_size": -1,
+    "parallel_mode": ParallelMode.STAND_ALONE,
+    "parallel_optimizer_config": {},
+    "parameter_broadcast": False,
+    "pipeline_config": {},
+    "pipeline_result_broadcast": False,
+    "pipeline_stages": 1,
+    "search_mode": "recursive_programming",
+    "strategy_ckpt_config": {"load_file": "", "save_file": "", "only_trainable_params": True},
+    "strategy_ckpt_load_file": "",
+    "strategy_ckpt_save_file": "",
+}
+_parallel_settings = dict(_PARALLEL_DEFAULTS)
+_OF_ONE_PROCESS = ("device_num", "global_rank", "grad_accumulation_step", "pipeline_stages")
+
+
+def set_auto_parallel_context(**kwargs: Any) -> None:
+    """Change settings of parallel training. There is one process, so the settings are stored only.
+
+    Parameters
+    ----------
+    **kwargs
+        Settings by name. ``nn.DistributedGradReducer`` reads ``gradients_mean``.
+
+    Raises
+    ------
+    ValueError
+        If a setting is not known, or cannot be kept by one process.
+    TypeError
+        If a value has another type.
+    """
+    for name, value in kwargs.items():
+        if name not in _parallel_settings:
+            raise ValueError(f"Set context keyword {name} is not recognized!")
+        default = _PARALLEL_DEFAULTS[name]
+        kinds = (str, list, tuple) if name == "dataset_strategy" else type(default)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and not isinstance(default, bool)):
+            raise TypeError(f"The parameter '{name}' must be {type(default)}, but got {type(value)}")
+        if name == "parallel_mode" and value not in ParallelMode.MODE_LIST:
+            raise ValueError(
+                "The context configuration parameter 'parallel_mode' only support 'stand_alone', 'data_parallel', 'hybrid_parallel', "
+                f"'semi_auto_parallel' and 'auto_parallel', but got the value : {value}."
+            )
+        if name in _OF_ONE_PROCESS and value != default:
+            raise ValueError(
+                f"The context configuration parameter '{name}' must be {default}, because framejit computes in one process, but got {value}."
+            )
+    _parallel_settings.update(kwargs)
+
+
+def get_auto_parallel_context(attr_key: str) -> Any:
+    """Return a setting of parallel training.
+
+    Parameters
+    ----------
+    attr_key : str
+        Its name.
+    """
+    if attr_key not in _parallel_settings:
+        raise ValueError(f"Get context keyword {attr_key} is not recognized!")
+    return _parallel_settings[attr_key]
+
+
+def reset_auto_parallel_context() -> None:
+    """Give the settings of parallel training their first values."""
+    _parallel_settings.update(_PARALLEL_DEFAULTS)
+
+
 # What a parameter server would be told.
 _PS_DEFAULTS: dict[str, Any] = {
     "enable_ps": False,

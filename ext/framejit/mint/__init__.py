@@ -9,6 +9,7 @@ import numpy as np
 from framejit import ops
 from framejit._api._dtypes import ALL
 from framejit._core import Tensor, _array, _tensor
+from framejit.mint import distributed as distributed
 from framejit.mint import linalg as linalg
 from framejit.mint import nn as nn
 from framejit.mint import special as special

@@ -151,6 +151,7 @@ from framejit.nn._small import TimeDistributed as TimeDistributed
 from framejit.nn._small import Tril as Tril
 from framejit.nn._small import Triu as Triu
 from framejit.nn._tensor_array import TensorArray as TensorArray
+from framejit.nn._train import DistributedGradReducer as DistributedGradReducer
 from framejit.nn._train import DynamicLossScaleUpdateCell as DynamicLossScaleUpdateCell
 from framejit.nn._train import FixedLossScaleUpdateCell as FixedLossScaleUpdateCell
 from framejit.nn._train import ForwardValueAndGrad as ForwardValueAndGrad

@@ -10,9 +10,11 @@ from framejit._api._dtypes import ALL
 from framejit._autodiff._grad import GradOperation, jvp, make_ignoring_fp_flags, value_and_grad
 from framejit._tensors._parameter import Parameter, ParameterTuple
 from framejit._tensors._tensor import Tensor
+from framejit.context import get_auto_parallel_context
 from framejit.nn._cell import Cell
 from framejit.nn._checks import of_type, positive_int
 from framejit.nn._losses import WithLossCell
+from framejit.ops._process_group import HCCL_WORLD_COMM_GROUP, get_group_size
 
 
 class TrainOneStepCell(Cell):
@@ -405,3 +407,61 @@ class WithEvalCell(Cell):
         if self.add_cast_fp32:
             out = ops.cast(out, out.dtype if out.dtype.name == "float64" else "float32")
         return self._loss_fn(out, label), out, label
+
+
+class DistributedGradReducer(Cell):
+    """The gradients of all processes together: with one process, those that are given.
+
+    Parameters
+    ----------
+    parameters : list of Parameter
+        What is trained.
+    mean : bool, optional
+        Whether the gradients are divided by `degree`; by default the setting ``gradients_mean`` of `set_auto_parallel_context`.
+    degree : int, optional
+        The divisor; by default the number of processes.
+    fusion_type : int
+        Accepted and ignored.
+    group : str
+        The group of processes.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> fj.communication.init()
+    >>> reduce = fj.nn.DistributedGradReducer([fj.Parameter(fj.Tensor([1.0]), name="w")], mean=True, degree=4)
+    >>> reduce((fj.Tensor([8.0]),))[0].tolist()
+    [2.0]
+    >>> fj.communication.release()
+    """
+
+    mean: bool
+
+    def __init__(
+        self,
+        parameters: Any,
+        mean: Any = None,
+        degree: Any = None,
+        fusion_type: int = 1,
+        group: str = HCCL_WORLD_COMM_GROUP,
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        if degree is None:
+            degree = get_group_size()
+        if not isinstance(degree, int) or degree <= 0:
+            raise ValueError(
+                "For 'DistributedGradReducer', parameter 'degree' in DistributedGradReducer should large than 0 and be int, "
+                f"degree: {degree}."
+            )
+        self.mean = get_auto_parallel_context("gradients_mean") if mean is None else mean
+        self.degree: Tensor = Tensor(1.0 / degree, ALL["float32"])
+        self.allreduce: Any = ops.AllReduce("sum", group)
+        self.allreduce_filter: tuple[bool, ...] = tuple([not one.layerwise_parallel for one in parameters])
+
+    def construct(self, grads: Any) -> Any:
+        """The gradients, added up or averaged."""
+        reduced = []
+        for gradient, added in zip(grads, self.allreduce_filter, strict=True):
+            one = self.allreduce(gradient) if added else gradient
+            reduced.append(one * self.degree.astype(one.dtype) if self.mean else one)
+        return tuple(reduced)
