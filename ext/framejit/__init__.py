@@ -98,7 +98,7 @@ _LAZY = {
             *("HausdorffDistance", "MAE", "MSE", "MeanSurfaceDistance", "OcclusionSensitivity", "Perplexity"),
             *("Precision", "ROC", "Recall", "RootMeanSquareDistance", "Top1CategoricalAccuracy", "auc", "names"),
             *("Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "get_metric_fn", "rearrange_inputs"),
-            *("SummaryRecord", "build_train_network", "EarlyStopping", "History", "LambdaCallback"),
+            *("DatasetHelper", "SummaryRecord", "build_train_network", "EarlyStopping", "History", "LambdaCallback"),
             *("LearningRateScheduler", "ReduceLROnPlateau", "BackupAndRestore"),
         ),
         "train",

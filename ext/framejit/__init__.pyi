@@ -120,6 +120,7 @@ from framejit.train import CheckpointConfig as CheckpointConfig
 from framejit.train import ConfusionMatrix as ConfusionMatrix
 from framejit.train import ConfusionMatrixMetric as ConfusionMatrixMetric
 from framejit.train import CosineSimilarity as CosineSimilarity
+from framejit.train import DatasetHelper as DatasetHelper
 from framejit.train import Dice as Dice
 from framejit.train import DynamicLossScaleManager as DynamicLossScaleManager
 from framejit.train import EarlyStopping as EarlyStopping

@@ -16,6 +16,7 @@ import mindspore.ops as ops
 import numpy as np
 from mindspore import Tensor, mutable
 from mindspore.common.initializer import Normal
+from mindspore.dataset import transforms, vision
 
 
 def begun(net):
@@ -273,7 +274,32 @@ def checkpoints():
     return {"missing": len(missing), "unused": len(unused), "out": second(x).asnumpy(), "first": first(x).asnumpy()}
 
 
-PROGRAMS = (quick_start, lenet, resnet, transformer, custom_gradients, dynamic_shapes, mixed_precision, checkpoints)
+def pictures():
+    image = np.random.RandomState(0).randint(0, 256, (7, 9, 3)).astype(np.uint8)
+    found = {}
+    for kind, x in (("colours", image), ("gray", image[..., :1].copy()), ("flat", image[..., 0].copy()), ("floats", draw(7, 9, 3))):
+        steps = {
+            "rescale": vision.Rescale(1.0 / 255.0, -0.5),
+            "normalize": vision.Normalize((0.1307,), (0.3081,)),
+            "hwc2chw": vision.HWC2CHW(),
+            "to_tensor": vision.ToTensor(),
+            "center": vision.CenterCrop((4, 6)),
+            "larger": vision.CenterCrop((12, 12)),
+            "flip": vision.HorizontalFlip(),
+            **{f"pad {border}": vision.Pad((1, 2, 3, 4), 7, vision.Border[border]) for border in ("CONSTANT", "EDGE", "REFLECT", "SYMMETRIC")},
+            **{f"resize {size}": vision.Resize(size) for size in ((4, 5), (20, 15), (3, 20), 5)},
+            "nearest": vision.Resize((4, 13), vision.Inter.NEAREST),
+        }
+        found.update({f"{kind} {name}": step(x) for name, step in steps.items()})
+    dataset = ds.NumpySlicesDataset({"image": image[None].repeat(5, 0), "label": np.arange(5)}, shuffle=False)
+    dataset = dataset.map([vision.Resize((4, 4)), vision.Rescale(1 / 255.0, 0), vision.HWC2CHW()], "image")
+    dataset = dataset.map([transforms.TypeCast(ms.int32), transforms.OneHot(5)], "label").batch(2)
+    for number, row in enumerate(dataset.create_dict_iterator(output_numpy=True)):
+        found.update({f"batch {number} {name}": value for name, value in row.items()})
+    return found
+
+
+PROGRAMS = (quick_start, lenet, resnet, transformer, custom_gradients, dynamic_shapes, mixed_precision, checkpoints, pictures)
 
 if __name__ == "__main__":
     found = {f"{program.__name__} {name}": np.asarray(value) for program in PROGRAMS for name, value in program().items()}

@@ -24,6 +24,8 @@ _ELSEWHERE = {
     "common.sparse_tensor": "ops._sparse",
     "communication._comm_helper": "ops._process_group",
     "communication.management": "communication",
+    "dataset.transforms.transforms": "dataset.transforms",
+    "dataset.vision.transforms": "dataset.vision",
     "dtype": "common.dtype",
     "mint.distributed.distributed": "mint.distributed",
     "log": "_mindspore.log",
@@ -34,6 +36,7 @@ _ELSEWHERE = {
     "ops.function.grad.grad_func": "nn._custom_gradient",
     "ops.primitive": "ops",
     "train.callback": "train",
+    "train.dataset_helper": "train",
     "train.loss_scale_manager": "train",
     "train.metrics": "train",
     "train.model": "train",
@@ -46,6 +49,7 @@ _ELSEWHERE = {
 
 # Packages whose modules are one module here.
 _PARTS = (
+    "dataset.engine.",
     *("nn.grad.", "nn.layer.", "nn.loss.", "nn.optim.", "nn.wrap."),
     *("ops.auto_generate.", "ops.composite.", "ops.function.", "ops.functional.", "ops.operations."),
 )

@@ -6,6 +6,7 @@ from framejit._files._checkpoint import load_checkpoint, load_checkpoint_async, 
 from framejit._files._export import export, load
 from framejit.train import amp as amp
 from framejit.train._callback import Callback, CheckpointConfig, LossMonitor, ModelCheckpoint, RunContext, TimeMonitor
+from framejit.train._dataset_helper import DatasetHelper
 from framejit.train._loss_scale import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from framejit.train._measures import (
     ROC,
@@ -60,6 +61,7 @@ __all__ = [
     "ConfusionMatrix",
     "ConfusionMatrixMetric",
     "CosineSimilarity",
+    "DatasetHelper",
     "Dice",
     "DynamicLossScaleManager",
     "EarlyStopping",
