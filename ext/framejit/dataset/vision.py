@@ -254,7 +254,7 @@ class Pad:
         return _padded(_picture(image), self.padding, self.fill_value, self.padding_mode)
 
 
-def _padded(image: Any, padding: tuple[int, int, int, int], fill_value: Any, mode: Border) -> Any:
+def _padded(image: Any, padding: tuple[int, int, int, int], fill_value: Any, mode: Any) -> Any:
     left, top, right, bottom = padding
     widths = [(top, bottom), (left, right), (0, 0)][: image.ndim]
     if mode is not Border.CONSTANT:
