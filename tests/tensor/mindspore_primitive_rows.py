@@ -400,6 +400,13 @@ ops.FractionalMaxPool([2.0, 2.0, 2.0, 1.0])(image)
 ops.LSTM(4, 6, 1, True, False, 0.0)(x, h0[:1], h0[1:2], ops.ones((288, 1, 1)) * 0.1)[:3]
 ops.LSTM(4, 6, 1, False, False, 0.0)(x, h0[:1], h0[1:2], volume.reshape(-1)[:240].reshape(240, 1, 1))[:3]
 ops.UniqueConsecutive()(Tensor([1, 1, 2, 2, 3, 1, 1]))[0]
+gradient(lambda a: ops.CumulativeLogsumexp()(a, Tensor(1)), a)
+gradient(lambda a: ops.CumulativeLogsumexp(True)(a, Tensor(0)), a)
+gradient(lambda a: ops.CumulativeLogsumexp(False, True)(a, Tensor(-1)), a)
+gradient(lambda a: ops.CumulativeLogsumexp(True, True)(a, Tensor(1)), a)
+gradient(lambda a: ops.logcumsumexp(a, 1), a)
+gradient(lambda a: ops.cumprod(a + 3, 1), a)
+nn.SampledSoftmaxLoss(2, 3, 1, (Tensor([0, 2], ms.int32), Tensor([[0.3], [0.4]]), Tensor([0.2, 0.3])))(ops.ones((3, 4)) * v[:1], v[:3], Tensor([0, 1]), ops.ones((2, 4)))
 gradient(ops.matrix_diag_part, t, Tensor([-1, 2], ms.int32), Tensor(0.5))
 gradient(lambda a: ops.matrix_diag(a, 1), a)
 gradient(ops.bidense, a, b, ops.ones((2, 4, 4)) * v, Tensor([1.0, 2.0]))

@@ -26,7 +26,7 @@ MORE_ULP = {
     r"\b(exp|Exp|elu|ELU|softplus|logsigmoid|Softplus)\b": 64,
     r"\b(expm1|tanhshrink)\b": 1024,
     r"\b(log|Log|log2|log10|log1p|log_softmax|LogSoftmax)\b": 1024,
-    r"\b(softmax|Softmax)\b": 32,
+    r"\b(softmax|Softmax|SampledSoftmaxLoss)\b": 32,
     r"[cC]onv\dd|Conv2D": 256,
     r"GroupNorm|group_norm": 128,
     r"Bernoulli|digamma|matmul": 64,

@@ -160,3 +160,144 @@ def test_slices_and_medians_are_one_graph():
     x = Tensor([[1.0, 2.0, 5.0], [3.0, 4.0, 0.0]])
     f = fj.jit(lambda x: (ops.slice(x, (0, 1), (1, -1)), ops.slice(x, (1, 0), (1, 3)), *ops.Median(False, 1)(x)), fullgraph=True)
     assert [part.tolist() for part in f(x)] == [[[2.0, 5.0]], [[3.0, 4.0, 0.0]], [2.0, 3.0], [1, 0]]
+
+
+# --- Losses of classes that are drawn, parts of images, functions as primitives ---------------------------------------------
+
+
+def sampled_values():
+    drawn = Tensor(np.array([1, 4, 5], np.int32))
+    return drawn, Tensor(np.array([[0.3], [0.4], [0.5]], np.float32)), Tensor(np.array([0.2, 0.3, 0.4], np.float32))
+
+
+def test_sampled_softmax():
+    draw = np.random.default_rng(0)
+    weights, biases, logits = (draw.random(shape).astype(np.float32) for shape in ((7, 10), 7, (3, 10)))
+    labels, (drawn, true_count, drawn_count) = np.array([0, 1, 2]), (x.asnumpy() for x in sampled_values())
+    true = (logits * weights[labels]).sum(1) + biases[labels] - np.log(true_count[:, 0])
+    others = logits @ weights[drawn].T + biases[drawn] - np.log(drawn_count)
+    expected = np.log(np.exp(true) + np.exp(others).sum(1)) - true
+    loss = nn.SampledSoftmaxLoss(3, 7, sampled_values=sampled_values())
+    given = [Tensor(x) for x in (weights, biases, labels, logits)]
+    for function in (loss, fj.jit(lambda *x: loss(*x))):
+        np.testing.assert_allclose(function(*given).asnumpy(), expected, rtol=1e-5)
+    gradient = fj.grad(lambda w: loss(w, *given[1:]).sum())(given[0]).asnumpy()
+    assert (gradient[[3, 6]] == 0).all() and (gradient[[0, 1, 2, 4, 5]] != 0).any(1).all()
+    two = nn.SampledSoftmaxLoss(2, 7, num_true=2)(*given[:2], Tensor(np.array([[0, 1], [1, 2], [2, 5]])), given[3])
+    assert two.shape == (3,) and np.isfinite(two.asnumpy()).all()
+
+
+@pytest.mark.parametrize(
+    "options, error",
+    [
+        ({"num_sampled": 8}, ValueError), ({"num_true": 8}, ValueError), ({"num_true": 0}, ValueError), ({"seed": -1}, ValueError),
+        ({"sampled_values": 3}, TypeError), ({"sampled_values": (1, 2)}, ValueError), ({"reduction": "x"}, ValueError),
+    ],
+)  # fmt: skip
+def test_sampled_softmax_refuses(options, error):
+    with pytest.raises(error):
+        nn.SampledSoftmaxLoss(**{"num_sampled": 3, "num_classes": 7, **options})
+    x = Tensor(np.ones((7, 2), np.float32))
+    with pytest.raises(TypeError, match="labels"):
+        nn.SampledSoftmaxLoss(3, 7)(x, x[:, 0], Tensor([0.0, 1.0]), x[:2])
+
+
+SIZE, BOXES = Tensor(np.array([640, 480, 3], np.int32)), Tensor(np.array([[[0.38, 0.17, 0.95, 0.40]]], np.float32))
+LEAST = Tensor(np.array([0.8], np.float32))
+
+
+def test_drawn_parts_show_enough_of_a_box():
+    seen = set()
+    for _ in range(50):
+        sample = ops.SampleDistortedBoundingBoxV2(aspect_ratio_range=(0.9, 1.1), area_range=(0.1, 0.6))
+        begin, size, box = (x.asnumpy() for x in sample(SIZE, BOXES, LEAST))
+        assert (begin.dtype, begin[2], size.dtype, size[2]) == (np.int32, 0, np.int32, -1)
+        (top, left), (rows, columns) = begin[:2], size[:2]
+        np.testing.assert_allclose(box[0, 0], [top / 640, left / 480, (top + rows) / 640, (left + columns) / 480], rtol=1e-6)
+        assert min(top, left) >= 0 and top + rows <= 640 and left + columns <= 480
+        assert 0.1 <= rows * columns / (640 * 480) <= 0.6
+        assert 0.89 <= columns / rows <= 1.11
+        down = min(top + rows, 0.95 * 640) - max(top, 0.38 * 640)
+        across = min(left + columns, 0.40 * 480) - max(left, 0.17 * 480)
+        assert down * across >= 0.8 * 0.57 * 640 * 0.23 * 480 * 0.999
+        seen.add((top, left))
+    assert len(seen) > 10
+
+
+def test_the_whole_image_is_the_part_if_none_fits():
+    sample = ops.SampleDistortedBoundingBoxV2(aspect_ratio_range=(50.0, 60.0), area_range=(0.9, 1.0), max_attempts=3)
+    begin, size, box = sample(SIZE, BOXES, LEAST)
+    assert (begin.tolist(), size.tolist(), box.tolist()) == ([0, 0, 0], [640, 480, -1], [[[0.0, 0.0, 1.0, 1.0]]])
+    narrow = Tensor(np.array([64, 48, 3], np.uint8))
+    assert ops.SampleDistortedBoundingBoxV2()(narrow, BOXES, LEAST)[1].asnumpy()[2] == 255
+    free = ops.SampleDistortedBoundingBoxV2(use_image_if_no_bounding_boxes=True)
+    assert free(SIZE, Tensor(np.zeros((1, 0, 4), np.float32)), LEAST)[2].shape == (1, 1, 4)
+
+
+@pytest.mark.parametrize(
+    "call, error",
+    [
+        (lambda: ops.SampleDistortedBoundingBoxV2(max_attempts=0), ValueError),
+        (lambda: ops.SampleDistortedBoundingBoxV2(max_attempts=1.5), TypeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2(aspect_ratio_range=3), TypeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2(area_range=(1, 2)), TypeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2(use_image_if_no_bounding_boxes=1), TypeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2(area_range=(0.9, 0.5))(SIZE, BOXES, LEAST), ValueError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE, Tensor(np.zeros((1, 0, 4), np.float32)), LEAST), ValueError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE[:2], BOXES, LEAST), ValueError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE, BOXES[0], LEAST), ValueError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE * 0, BOXES, LEAST), RuntimeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE, BOXES * 3, LEAST), RuntimeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE, BOXES[..., ::-1], LEAST), RuntimeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE, BOXES, LEAST * 3), RuntimeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE.astype(fj.float32), BOXES, LEAST), TypeError),
+        (lambda: ops.SampleDistortedBoundingBoxV2()(SIZE, BOXES.asnumpy(), LEAST), TypeError),
+    ],
+)
+def test_drawn_parts_refuse(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_morph_is_its_function():
+    factor = Tensor([3.0])
+    morph = ops.Morph(lambda x, by=factor: x * by, lambda x: x, lambda x: x)
+    x = Tensor([2.0])
+    for function in (morph, fj.jit(lambda x: morph(x))):
+        assert function(x).tolist() == [6.0]
+        assert fj.grad(function)(x).tolist() == [3.0]
+    assert morph(x, by=Tensor([5.0])).tolist() == [10.0]
+    own = ops.Morph(lambda x, y: x * y, None, None, lambda x, y, out, dout: (dout + out, dout * 7))
+    for gradient in (fj.grad(own, (0, 1)), fj.grad(lambda x, y: own(x, y), (0, 1))):
+        assert [one.tolist() for one in gradient(x, factor)] == [[7.0], [7.0]]
+    with pytest.raises(ValueError, match="only support positional"):
+        ops.Morph(lambda x, by=factor: x, None, None, lambda x, out, dout: dout)
+    with pytest.raises(TypeError):
+        ops.Morph(3, None, None)
+
+
+def test_generated_functions_of_views():
+    x = Tensor(np.arange(6.0).reshape(2, 3))
+    assert [part.tolist() for part in ops.split_tensor_view_op(x, 2, 1)] == [[[0, 1], [3, 4]], [[2], [5]]]
+    assert ops.slice_ext_view_op(x, 1, 0, 3, 2).tolist() == [[0, 2], [3, 5]]
+    assert ops.select_ext_view_op(x, -1, 1).tolist() == [1, 4]
+    assert ops.inplace_copy_op(x[0], Tensor([7.0, 8.0, 9.0])).tolist() == [7, 8, 9]
+
+
+def test_marks_of_parts():
+    from framejit._mindspore.jit_begin_end import _jit_begin, _jit_end
+
+    def function(x, y):
+        _jit_begin("part", x, y)
+        a, b = _jit_end(x + y, x * y)
+        return _jit_end(a - b)
+
+    x, y = Tensor([2.0]), Tensor([5.0])
+    assert function(x, y).tolist() == fj.jit(function)(x, y).tolist() == [-3.0]
+
+
+def test_networks_without_first_numbers_take_those_of_a_checkpoint():
+    with nn.no_init_parameters():
+        net = nn.Dense(3, 2)
+    fj.load_param_into_net(net, {"weight": fj.Parameter(Tensor(np.full((2, 3), 5.0, np.float32)), name="weight")})
+    assert (net.weight.asnumpy() == 5).all() and np.isfinite(net.bias.asnumpy()).all()

@@ -18,6 +18,8 @@ class _Sampler:
         The most rows of a pass.
     """
 
+    num_samples: int | None
+
     def __init__(self, num_samples: int | None = None) -> None:
         if num_samples is not None:
             if not isinstance(num_samples, int) or isinstance(num_samples, bool):
@@ -49,6 +51,8 @@ class SequentialSampler(_Sampler):
         The most rows of a pass.
     """
 
+    start_index: int
+
     def __init__(self, start_index: int | None = None, num_samples: int | None = None) -> None:
         super().__init__(num_samples)
         self.start_index = start_index or 0
@@ -69,6 +73,8 @@ class RandomSampler(_Sampler):
     shuffle : object, optional
         Accepted and ignored.
     """
+
+    replacement: bool
 
     def __init__(self, replacement: bool = False, num_samples: int | None = None, shuffle: Any = None) -> None:
         super().__init__(num_samples)
@@ -145,6 +151,10 @@ class DistributedSampler(_Sampler):
     offset : int
         Accepted and ignored.
     """
+
+    num_shards: int
+    shard_id: int
+    shuffle: bool
 
     def __init__(
         self, num_shards: int, shard_id: int, shuffle: bool = True, num_samples: int | None = None, offset: int = -1

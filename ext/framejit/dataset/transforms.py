@@ -48,6 +48,8 @@ class Compose:
         The functions.
     """
 
+    transforms: list[Any]
+
     def __init__(self, transforms: Any) -> None:
         self.transforms = _functions(transforms)
 
@@ -67,6 +69,8 @@ class RandomApply(Compose):
     prob : float
         How likely they are called.
     """
+
+    prob: float
 
     def __init__(self, transforms: Any, prob: float = 0.5) -> None:
         super().__init__(transforms)
@@ -113,6 +117,8 @@ class TypeCast:
         A dtype of this package, of NumPy, or the name of one.
     """
 
+    data_type: np.dtype[Any]
+
     def __init__(self, data_type: Any) -> None:
         try:
             self.data_type = np.dtype(data_type)
@@ -133,6 +139,9 @@ class OneHot:
     smoothing_rate : float
         This share of 1 is given to all places alike.
     """
+
+    num_classes: int
+    smoothing_rate: float
 
     def __init__(self, num_classes: int, smoothing_rate: float = 0.0) -> None:
         if not isinstance(num_classes, int) or num_classes < 1:
@@ -165,6 +174,8 @@ class Fill:
         The number.
     """
 
+    fill_value: Any
+
     def __init__(self, fill_value: Any) -> None:
         self.fill_value = fill_value
 
@@ -190,6 +201,10 @@ class Concatenate:
         What comes before and after it.
     """
 
+    axis: int
+    prepend: Any
+    append: Any
+
     def __init__(self, axis: int = 0, prepend: Any = None, append: Any = None) -> None:
         if axis not in (0, -1):
             raise ValueError("only 1D concatenation supported.")
@@ -210,6 +225,9 @@ class PadEnd:
     pad_value : number, optional
         The new elements, by default 0.
     """
+
+    pad_shape: list[int | None]
+    pad_value: Any
 
     def __init__(self, pad_shape: Any, pad_value: Any = None) -> None:
         self.pad_shape, self.pad_value = list(pad_shape), pad_value

@@ -104,6 +104,9 @@ class Rescale:
         The factor, and what is added.
     """
 
+    rescale: float
+    shift: float
+
     def __init__(self, rescale: float, shift: float) -> None:
         self.rescale, self.shift = _number("rescale", rescale), _number("shift", shift)
 
@@ -122,6 +125,10 @@ class Normalize:
     is_hwc : bool
         Whether the channels are the last axis; otherwise they are the first one.
     """
+
+    mean: Any
+    std: Any
+    is_hwc: bool
 
     def __init__(self, mean: Any, std: Any, is_hwc: bool = True) -> None:
         if not isinstance(mean, (list, tuple)) or not isinstance(std, (list, tuple)):
@@ -162,6 +169,8 @@ class ToType:
     data_type : dtype
         A dtype of NumPy or of this package.
     """
+
+    data_type: np.dtype[Any]
 
     def __init__(self, data_type: Any) -> None:
         try:
@@ -213,6 +222,10 @@ class Crop:
         Its height and width.
     """
 
+    size: tuple[int, int]
+    top: int
+    left: int
+
     def __init__(self, coordinates: Any, size: Any) -> None:
         self.size = _pair(size)
         self.top, self.left = coordinates
@@ -241,6 +254,10 @@ class Pad:
     padding_mode : Border
         The kind of border.
     """
+
+    padding: tuple[int, int, int, int]
+    fill_value: Any
+    padding_mode: Border
 
     def __init__(self, padding: Any, fill_value: Any = 0, padding_mode: Border = Border.CONSTANT) -> None:
         self.padding, self.fill_value = _sides(padding), fill_value
@@ -276,6 +293,8 @@ class CenterCrop:
         Its height and width.
     """
 
+    size: tuple[int, int]
+
     def __init__(self, size: Any) -> None:
         self.size = _pair(size)
 
@@ -304,6 +323,12 @@ class RandomCrop:
     padding_mode : Border
         The kind of border.
     """
+
+    size: tuple[int, int]
+    pad_if_needed: bool
+    padding: tuple[int, int, int, int]
+    fill_value: Any
+    padding_mode: Border
 
     def __init__(
         self,
@@ -354,6 +379,8 @@ class RandomHorizontalFlip(HorizontalFlip):
         How likely they are exchanged.
     """
 
+    prob: float
+
     def __init__(self, prob: float = 0.5) -> None:
         self.prob = _share(prob)
 
@@ -369,6 +396,8 @@ class RandomVerticalFlip(VerticalFlip):
     prob : float
         How likely they are exchanged.
     """
+
+    prob: float
 
     def __init__(self, prob: float = 0.5) -> None:
         self.prob = _share(prob)
@@ -390,6 +419,9 @@ class Resize:
     interpolation : Inter
         NEAREST or BILINEAR.
     """
+
+    size: Any
+    interpolation: Inter
 
     def __init__(self, size: Any, interpolation: Inter = Inter.BILINEAR) -> None:
         _pair(size)
@@ -425,6 +457,12 @@ class RandomResizedCrop:
     max_attempts : int
         The number of parts that are drawn; if none is within the picture, its middle is taken.
     """
+
+    size: tuple[int, int]
+    scale: Any
+    ratio: Any
+    interpolation: Inter
+    max_attempts: int
 
     def __init__(
         self, size: Any, scale: Any = (0.08, 1.0), ratio: Any = (3 / 4, 4 / 3), interpolation: Inter = Inter.BILINEAR,

@@ -22,6 +22,7 @@ from framejit.nn import (
 from framejit.nn._cell import Cell, GraphCell
 from framejit.nn._containers import CellDict, CellList, SequentialCell
 from framejit.nn._tensor_array import TensorArray
+from framejit.nn.utils import no_init_parameters
 
 _MODULES = (
     *(_layers, _losses, _convolution, _pooling, _normalization, _image, _recurrent, _transformer),
@@ -37,7 +38,17 @@ globals().update(_LAYERS)
 get_activation = _layers.get_activation
 _FUNCTIONS = [name for name in vars(_schedules) if name.endswith("_lr")]
 globals().update({name: getattr(_schedules, name) for name in _FUNCTIONS})
-__all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "TensorArray", "get_activation", *_FUNCTIONS]
+__all__ = [
+    "Cell",
+    "CellDict",
+    "CellList",
+    "GraphCell",
+    "SequentialCell",
+    "TensorArray",
+    "get_activation",
+    "no_init_parameters",
+    *_FUNCTIONS,
+]
 __all__ += [name for name in _LAYERS if name not in __all__]
 
 from framejit.nn import probability as probability  # noqa: E402  its cells are made of Cell

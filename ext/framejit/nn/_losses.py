@@ -508,6 +508,82 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         return self.get_loss(ops.softmax_cross_entropy_with_logits(logits, labels))
 
 
+class SampledSoftmaxLoss(LossBase):
+    """Cross entropy of softmax over the true classes and some that are drawn, for each sample.
+
+    Parameters
+    ----------
+    num_sampled : int
+        The number of classes that are drawn.
+    num_classes : int
+        The number of classes.
+    num_true : int
+        The number of true classes of a sample.
+    sampled_values : tuple of Tensor, optional
+        What a sampler has drawn: classes, and how often the true ones and these are expected. By default `ops.UniformCandidateSampler` draws.
+    remove_accidental_hits : bool
+        Whether true classes are not drawn.
+    seed : int
+        Of the classes that are drawn.
+    reduction : {'mean', 'sum', 'none'}
+        Accepted; as in MindSpore, the losses of the samples are not combined.
+    """
+
+    num_sampled: int
+    num_classes: int
+    num_true: int
+    sampled_values: Any
+    remove_accidental_hits: bool
+    seed: int
+
+    def __init__(
+        self, num_sampled: int, num_classes: int, num_true: int = 1, sampled_values: Any = None, remove_accidental_hits: bool = True,
+        seed: int = 0, reduction: str = "none",
+    ) -> None:  # fmt: skip
+        super().__init__(reduction)
+        name = type(self).__name__
+        if num_true < 1:
+            raise ValueError(f"For '{name}', the 'num_true' must be greater than or equal to 1, but got {num_true}.")
+        if seed < 0:
+            raise ValueError(f"For '{name}', the 'seed' must be greater than or equal to 0, but got {seed}.")
+        for given, value in (("num_sampled", num_sampled), ("num_true", num_true)):
+            if value > num_classes:
+                raise ValueError(
+                    f"For '{name}', the '{given}' must be smaller than or equal to 'num_classes', but got '{given}': {value} "
+                    f"and 'num_classes': {num_classes}."
+                )
+        if sampled_values is not None:
+            of_type(self, (list, tuple), sampled_values=sampled_values)
+            if len(sampled_values) != 3:
+                raise ValueError(
+                    f"For '{name}', the length of 'sampled_values' must be equal to 3, but got {len(sampled_values)}."
+                )
+        self.num_sampled, self.num_classes, self.num_true = num_sampled, num_classes, num_true
+        self.sampled_values, self.remove_accidental_hits, self.seed = sampled_values, remove_accidental_hits, seed
+        self.sampler: Any = ops.UniformCandidateSampler(
+            num_true, num_sampled, True, num_classes, seed, remove_accidental_hits
+        )
+
+    def construct(self, weights: Any, biases: Any, labels: Any, logits: Any) -> Any:
+        """The losses of the samples."""
+        for given, value in (("weights", weights), ("biases", biases), ("labels", labels), ("logits", logits)):
+            tensor(self, given, value)
+        if labels.dtype not in (ALL["int32"], ALL["int64"]):
+            raise TypeError(
+                f"For '{type(self).__name__}', the 'labels' should be one of [int32, int64], but got '{labels.dtype}'."
+            )
+        labels = labels.astype(ALL["int32"]).reshape(-1, self.num_true)
+        drawn, true_count, drawn_count = self.sampler(labels) if self.sampled_values is None else self.sampled_values
+        true_weights = ops.gather(weights, labels.reshape(-1), 0).reshape(-1, self.num_true, weights.shape[1])
+        true_logits = (
+            (logits.expand_dims(1) * true_weights).sum(-1) + ops.gather(biases, labels, 0) - ops.log(true_count)
+        )
+        drawn_logits = ops.matmul(logits, ops.gather(weights, drawn, 0).swapaxes(0, 1)) + ops.gather(biases, drawn, 0)
+        out = ops.cat((true_logits, drawn_logits - ops.log(drawn_count)), 1)
+        shares = ops.softmax(out, 1)[:, : self.num_true]
+        return -ops.log(shares + 1.0e-20).sum(1) / self.num_true
+
+
 class CTCLoss(LossBase):
     """`ops.ctc_loss`, also of one sequence without the dimension of a batch.
 

@@ -19,6 +19,7 @@ from framejit.ops import (
     _create,
     _ctc,
     _diagonals,
+    _distorted_boxes,
     _elementwise,
     _factors,
     _function_forms,
@@ -49,6 +50,7 @@ from framejit.ops import _methods as _methods  # puts the methods written in Pyt
 from framejit.ops import _more_methods as _more_methods  # more of them
 from framejit.ops import _second_forms as _second_forms  # their other forms
 from framejit.ops import _signatures as _signatures  # their errors
+from framejit.ops._views import inplace_copy_op, select_ext_view_op, slice_ext_view_op, split_tensor_view_op  # noqa: F401  not listed
 
 slice = _shape.slice_
 # MindSpore has modules for what it generates, composes and writes in Python: the same functions.
@@ -95,6 +97,7 @@ for _module in (
         _boxes,
         _candidates,
         _diagonals,
+        _distorted_boxes,
         _factors,
         _pictures,
         _signals,

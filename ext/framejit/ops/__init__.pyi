@@ -60,6 +60,7 @@ from framejit.ops._control import HookBackward as HookBackward
 from framejit.ops._control import HyperMap as HyperMap
 from framejit.ops._control import InsertGradientOf as InsertGradientOf
 from framejit.ops._control import Map as Map
+from framejit.ops._control import Morph as Morph
 from framejit.ops._control import MultitypeFuncGraph as MultitypeFuncGraph
 from framejit.ops._control import Partial as Partial
 from framejit.ops._control import Scan as Scan
@@ -96,6 +97,7 @@ from framejit.ops._diagonals import diagonal_scatter as diagonal_scatter
 from framejit.ops._diagonals import matrix_diag as matrix_diag
 from framejit.ops._diagonals import matrix_diag_part as matrix_diag_part
 from framejit.ops._diagonals import matrix_set_diag as matrix_set_diag
+from framejit.ops._distorted_boxes import SampleDistortedBoundingBoxV2 as SampleDistortedBoundingBoxV2
 from framejit.ops._elementwise import acosh as acosh
 from framejit.ops._elementwise import addcdiv as addcdiv
 from framejit.ops._elementwise import addcmul as addcmul

@@ -7,12 +7,12 @@ import inspect
 from typing import Any
 
 from framejit import _core
-from framejit._autodiff._hooks import with_gradients
+from framejit._autodiff._hooks import _by_bprop, with_gradients
 from framejit._autodiff._primitives import is_kept
 from framejit.ops._primitives import Primitive
 
 __all__ = [
-    "ForiLoop", "HookBackward", "HyperMap", "InsertGradientOf", "Map", "MultitypeFuncGraph", "Partial", "Scan",
+    "ForiLoop", "HookBackward", "HyperMap", "InsertGradientOf", "Map", "Morph", "MultitypeFuncGraph", "Partial", "Scan",
     "WhileLoop", "is_sequence_shape_unknown", "is_sequence_value_unknown", "make_tuple", "partial", "switch",
     "tuple_getitem",
 ]  # fmt: skip
@@ -123,6 +123,42 @@ class InsertGradientOf(Primitive):
         if is_kept():
             (x,) = with_gradients((x,), lambda found: (self.f(found[0]),), "function of InsertGradientOf")
         return x
+
+
+class Morph(Primitive):
+    """A function as a primitive; `bprop_fn` gives its gradients: of the inputs, the result and its gradient.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> double = fj.ops.Morph(lambda x: x * 2, lambda x: x, lambda x: x, lambda x, out, dout: (dout * 5,))
+    >>> double(fj.Tensor([1.0])).tolist(), fj.grad(double)(fj.Tensor([1.0])).tolist()
+    ([2.0], [5.0])
+    """
+
+    infer_shape: Any
+    infer_dtype: Any
+
+    def __init__(self, fn: Any, infer_shape: Any, infer_dtype: Any, bprop_fn: Any = None) -> None:
+        super().__init__()
+        self.fn: Any = _function("Morph", "fn", fn)
+        self.infer_shape, self.infer_dtype = infer_shape, infer_dtype
+        self.bprop: Any = bprop_fn
+        if bprop_fn is not None:
+            for one in inspect.signature(fn).parameters.values():
+                if one.kind is not one.POSITIONAL_OR_KEYWORD or one.default is not one.empty:
+                    raise ValueError(
+                        "When use `bprop` in Morph, Morph `fn` only support positional or keyword parameters with default value is empty, "
+                        f"but got param '{one.name}' of kind '{one.kind.name}' with default value '{one.default}'."
+                    )
+
+    def _compute(self, args: Any, kwargs: dict[str, Any]) -> Any:
+        return self.fn(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.bprop is not None and is_kept():
+            return _by_bprop(self, args, kwargs)
+        return self.fn(*args, **kwargs)
 
 
 def _function(of: str, name: str, value: Any) -> Any:
