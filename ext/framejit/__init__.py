@@ -48,6 +48,7 @@ _LAZY = {
     ),
     **dict.fromkeys(("Symbol", "Tensor", "frombuffer", "tensor"), "_tensors._tensor"),
     "is_tensor": "ops",
+    **dict.fromkeys(("register_saved_tensors_hooks", "saved_tensors_hooks"), "_autodiff._hooks"),
     "log": "_mindspore",
     **dict.fromkeys(("get_level", "get_log_config"), "_mindspore.log"),
     **dict.fromkeys(("COOTensor", "CSRTensor", "RowTensor", "SparseTensor"), "ops._sparse"),

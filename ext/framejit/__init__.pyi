@@ -44,6 +44,8 @@ from framejit._api._threads import set_num_threads as set_num_threads
 from framejit._autodiff._grad import get_grad as get_grad
 from framejit._autodiff._grad import jvp as jvp
 from framejit._autodiff._grad import vjp as vjp
+from framejit._autodiff._hooks import register_saved_tensors_hooks as register_saved_tensors_hooks
+from framejit._autodiff._hooks import saved_tensors_hooks as saved_tensors_hooks
 from framejit._core import Tensor as Tensor
 from framejit._files._checkpoint import load_checkpoint as load_checkpoint
 from framejit._files._checkpoint import load_checkpoint_async as load_checkpoint_async

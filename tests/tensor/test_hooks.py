@@ -319,3 +319,86 @@ def test_wrong_functions_for_gradients():
     bad = ops.HookBackward(lambda gradients: (gradients[0], gradients[0]))
     with pytest.raises(TypeError, match="hook of HookBackward must return 1 gradients or None, but gave 2"):
         fj.grad(lambda x: bad(x).sum())(X)
+
+
+# --- What is kept for gradients ----------------------------------------------------------------------------------------------
+
+
+def test_kept_tensors_are_packed_and_unpacked():
+    """The example of MindSpore's documentation."""
+    seen = []
+
+    def pack(x):
+        seen.append(("packing", x.tolist()))
+        return x + 1
+
+    def unpack(x):
+        seen.append(("unpacking", x.tolist()))
+        return x
+
+    def forward(x, y):
+        with fj.saved_tensors_hooks(pack, unpack):
+            out = x * y
+        seen.append("forward end")
+        return out
+
+    x, y = Tensor([1.0, 1.0]), Tensor([1.0, 1.0])
+    out, gradients = fj.value_and_grad(forward, (0, 1))(x, y)
+    assert out.tolist() == [1.0, 1.0]
+    assert [one.tolist() for one in gradients] == [[2.0, 2.0], [2.0, 2.0]]
+    assert seen == [*[("packing", [1.0, 1.0])] * 2, "forward end", *[("unpacking", [2.0, 2.0])] * 2]
+    assert forward(x, y).tolist() == [1.0, 1.0]
+    assert len(seen) == 6  # without a gradient nothing is kept
+
+
+def test_gradients_do_not_depend_on_how_tensors_are_kept(tmp_path):
+    def stored(x):
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.npy"
+        np.save(file, x.asnumpy())
+        return file
+
+    def plain(x, w):
+        return (ops.softmax(ops.matmul(x, w)) * ops.exp(x[:, :2])).sum()
+
+    packed = fj.register_saved_tensors_hooks(stored, lambda file: Tensor(np.load(file)))(plain)
+    x, w = (Tensor(np.random.default_rng(seed).random(shape).astype(np.float32)) for seed, shape in enumerate([(4, 3), (3, 2)]))
+    for ours, theirs in zip(fj.grad(packed, (0, 1))(x, w), fj.grad(plain, (0, 1))(x, w), strict=True):
+        np.testing.assert_allclose(ours.asnumpy(), theirs.asnumpy(), rtol=1e-5, atol=1e-6)
+    assert len(list(tmp_path.iterdir())) > 3
+    np.testing.assert_array_equal(packed(x, w).asnumpy(), plain(x, w).asnumpy())
+
+
+def test_cells_keep_tensors_as_their_hooks_say():
+    net = nn.Dense(2, 3, weight_init="ones")
+    packed = []
+    net.register_saved_tensors_hooks(lambda x: packed.append(x.shape) or x * 2, lambda x: x)
+    gradient = lambda x: fj.grad(lambda x: net(x).sum(), None, net.trainable_params()[:1])(x)[0]  # noqa: E731
+    np.testing.assert_array_equal(gradient(Tensor([[3.0, 5.0]])).asnumpy(), [[6.0, 10.0]] * 3)
+    assert (1, 2) in packed
+    net.register_saved_tensors_hooks(None, None)
+    np.testing.assert_array_equal(gradient(Tensor([[3.0, 5.0]])).asnumpy(), [[3.0, 5.0]] * 3)
+
+
+def test_the_innermost_hooks_count_and_errors_end_them():
+    def forward(x):
+        with fj.saved_tensors_hooks(lambda x: x * 10, lambda x: x):
+            with fj.saved_tensors_hooks(lambda x: x * 100, lambda x: x):
+                y = x * x
+            return y + x * x
+
+    assert fj.grad(forward)(Tensor([1.0])).tolist() == [220.0]
+
+    def failing(x):
+        with fj.saved_tensors_hooks(lambda x: x * 10, lambda x: x):
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fj.grad(failing)(Tensor([1.0]))
+    assert fj.grad(lambda x: x * x)(Tensor([1.0])).tolist() == [2.0]
+
+    def unpacks_wrongly(x):
+        with fj.saved_tensors_hooks(lambda x: x, lambda x: 3):
+            return x * x
+
+    with pytest.raises(TypeError, match="unpack_hook must return a Tensor"):
+        fj.grad(unpacks_wrongly)(Tensor([1.0]))

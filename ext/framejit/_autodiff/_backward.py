@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framejit import _core
-from framejit._autodiff._tape import Node, Tape, function_of, note, thread, zeros_like
+from framejit._autodiff._tape import Node, Tape, function_of, given_back, note, thread, zeros_like
 from framejit._autodiff._traced_array import Traced, apply
 
 Tensor = _core.Tensor
@@ -52,10 +52,14 @@ def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
     """Of the parents of a node, through the compiled gradient of its call."""
     if isinstance(node.call, Step):
         return node.call.back(cotangent)
+    hook = _core.set_tape_hook(None)
+    try:
+        values = [given_back(value) for value in node.saved]
+    finally:
+        _core.set_tape_hook(hook)
     if not cotangent.size:  # a selection of nothing
         return [
-            None if parent is None else zeros_like(value)
-            for value, parent in zip(node.saved, node.parents, strict=True)
+            None if parent is None else zeros_like(value) for value, parent in zip(values, node.parents, strict=True)
         ]
     places = tuple(i for i, parent in enumerate(node.parents) if parent is not None)
     hook = _core.set_tape_hook(None)
@@ -63,7 +67,7 @@ def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
         gradient = _gradient_of_call(function_of(node.call), places)
         saved = [
             _again(value, parent) if parent is not None else value
-            for value, parent in zip(node.saved, node.parents, strict=True)
+            for value, parent in zip(values, node.parents, strict=True)
         ]
     finally:
         _core.set_tape_hook(hook)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Callable
@@ -66,6 +67,60 @@ def register_hook(tensor: Any, hook: Any) -> HookHandle:
     if node is not None:
         node.hooks = hooks
     return handle
+
+
+class saved_tensors_hooks:  # noqa: N801  MindSpore's name
+    """A context in which Tensors that a gradient needs are kept as `pack_hook` makes them, and taken by `unpack_hook` when it is computed.
+
+    Within a function that is differentiated. Each call of an operator keeps its operands, also those that its gradient does not read.
+
+    Parameters
+    ----------
+    pack_hook : callable
+        Is given a Tensor, and returns what is kept.
+    unpack_hook : callable
+        Is given what was kept, and returns the Tensor.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> def function(x, y):
+    ...     with fj.saved_tensors_hooks(lambda x: x.asnumpy() + 1, fj.Tensor):
+    ...         return x * y
+    >>> [one.tolist() for one in fj.grad(function, (0, 1))(fj.Tensor([2.0]), fj.Tensor([5.0]))]
+    [[6.0], [3.0]]
+    """
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    @disable
+    def __enter__(self) -> None:
+        thread.packing.append((self.pack_hook, self.unpack_hook))
+
+    @disable
+    def __exit__(self, *args: object) -> None:
+        thread.packing.pop()
+
+
+def register_saved_tensors_hooks(pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> Any:
+    """Decorate a function that runs within `saved_tensors_hooks`.
+
+    Parameters
+    ----------
+    pack_hook, unpack_hook : callable
+        As of `saved_tensors_hooks`.
+    """
+
+    def decorator(function: Any) -> Any:
+        @functools.wraps(function)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with saved_tensors_hooks(pack_hook, unpack_hook):
+                return function(*args, **kwargs)
+
+        return within
+
+    return decorator
 
 
 # --- Gradients of several values at once ----------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class Tape:
 class _Threads(threading.local):
     def __init__(self) -> None:
         self.open: list[Tape] = []
+        self.packing: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = []  # see saved_tensors_hooks
 
 
 thread = _Threads()
@@ -179,6 +180,30 @@ def plain_value(value: Any) -> Any:
     if type(value) in (tuple, list):
         return type(value)(plain_value(item) for item in value)
     return value
+
+
+class _Packed:
+    """What the tape has instead of a Tensor or array: the result of `pack` for it, as a Tensor."""
+
+    def __init__(self, value: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        self.is_array = isinstance(value, np.ndarray)
+        self.content, self.unpack = pack(Tensor(value) if self.is_array else value), unpack
+
+
+def kept(value: Any) -> Any:
+    """A value as the tape keeps it."""
+    value = copied(value)
+    return _Packed(value, *thread.packing[-1]) if thread.packing and isinstance(value, (Tensor, np.ndarray)) else value
+
+
+def given_back(value: Any) -> Any:
+    """A value that the tape has kept."""
+    if type(value) is not _Packed:
+        return value
+    tensor = value.unpack(value.content)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"The unpack_hook must return a Tensor, but got {type(tensor).__name__}.")
+    return tensor.asnumpy() if value.is_array else tensor
 
 
 def shared(value: Any) -> Any:

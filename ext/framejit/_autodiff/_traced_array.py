@@ -18,6 +18,7 @@ from framejit._autodiff._tape import (
     argument_text,
     copied,
     function_of,
+    kept,
     lost,
     node_of,
     note,
@@ -397,9 +398,9 @@ def _followed(result: Any, call: Call, nodes: Any, plain: Any, tapes: Any) -> An
             return result
         if isinstance(result, (np.integer, np.bool_)):  # gradients are of arrays, and of floats
             result = np.asarray(result)
-        return Traced(result, Node(tapes, call, [copied(x) for x in plain], nodes))
+        return Traced(result, Node(tapes, call, [kept(x) for x in plain], nodes))
     if isinstance(result, Tensor) and _can_vary(_kind(result), call, plain, nodes, tapes):
-        note(result, Node(tapes, call, [copied(x) for x in plain], nodes))
+        note(result, Node(tapes, call, [kept(x) for x in plain], nodes))
     return result
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from framejit import context
 from framejit._api._control import is_compiling
-from framejit._autodiff._hooks import HookHandle, call_with_backward
+from framejit._autodiff._hooks import HookHandle, call_with_backward, saved_tensors_hooks
 from framejit._autodiff._primitives import assign, is_kept
 from framejit._tensors._parameter import Parameter, ParameterTuple
 from framejit._tensors._tensor import Tensor
@@ -124,17 +124,23 @@ class Cell(CellState):
 
     def _call_between(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call without its hooks."""
-        if is_kept() and (self._backward_hooks or self._backward_pre_hooks or hasattr(self, "bprop")):
-            output = call_with_backward(self, args, kwargs)
-        elif is_compiling():
-            output = self.construct(*args, **kwargs)
+        if self._saved_tensors_pack_hook is None:
+            output = self._output(args, kwargs)
         else:
-            output = self._compute(args, kwargs)
+            with saved_tensors_hooks(self._saved_tensors_pack_hook, self._saved_tensors_unpack_hook):
+                output = self._output(args, kwargs)
         for number, hook in list(self._hooks.items()):
             changed = hook(self, args, kwargs, output) if number in self._with_kwargs else hook(self, args, output)
             if changed is not None:
                 output = changed
         return output
+
+    def _output(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_kept() and (self._backward_hooks or self._backward_pre_hooks or hasattr(self, "bprop")):
+            return call_with_backward(self, args, kwargs)
+        if is_compiling():
+            return self.construct(*args, **kwargs)
+        return self._compute(args, kwargs)
 
     def _compiled_construct(self) -> Any:
         """`construct`, compiled as the cell and the context say."""
@@ -406,6 +412,17 @@ class Cell(CellState):
         """
         return self._register(self._backward_hooks, hook_fn)
 
+    def register_saved_tensors_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+        """Let `construct` run within `saved_tensors_hooks`.
+
+        Parameters
+        ----------
+        pack_hook, unpack_hook : callable
+            As of `saved_tensors_hooks`.
+        """
+        self._saved_tensors_pack_hook, self._saved_tensors_unpack_hook = pack_hook, unpack_hook
+        self._update_hooked()
+
     def _register(self, hooks: dict[int, Any], hook: Any, with_kwargs: bool = False) -> HookHandle:
         handle = HookHandle(hooks, hook, self._update_hooked)
         if with_kwargs:
@@ -414,6 +431,7 @@ class Cell(CellState):
 
     def _update_hooked(self) -> None:
         some = self._hooks or self._pre_hooks or self._backward_hooks or self._backward_pre_hooks
+        some = some or self._saved_tensors_pack_hook is not None
         self.__dict__["_hooked"] = bool(some) or hasattr(type(self), "bprop") or self._float_type is not None
 
     # --- Text -----------------------------------------------------------------------------------------------------------------

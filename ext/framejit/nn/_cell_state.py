@@ -41,6 +41,8 @@ class CellState:
 
     _params: Any = None  # before Cell.__init__ has run
     _cells: Any = None
+    _saved_tensors_pack_hook: Any = None
+    _saved_tensors_unpack_hook: Any = None
 
     # What MindSpore's graphs keep with a cell. Programs read and set these; nothing depends on them here.
     IGNORE_LIST: Any = ()
