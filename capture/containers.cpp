@@ -381,7 +381,8 @@ Ref<> wanted_key(Executor& x, Value* key) {
 
 Captured<Value*> dict_peek(Executor& x, Value* dict, Value* key) {
   PyObject* k = plain_key(key);
-  const bool simple = k && (PyUnicode_CheckExact(k) || PyLong_CheckExact(k) || PyType_Check(k));
+  const bool simple =
+      k && (PyUnicode_CheckExact(k) || PyLong_CheckExact(k) || PyBytes_CheckExact(k) || PyType_Check(k));
   if (!dict->partial || !simple) {
     FRAMEJIT_TRY(at, find_key(x, dict, key));
     return at < 0 ? nullptr : dict->items[static_cast<std::size_t>(at) + 1];

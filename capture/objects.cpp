@@ -322,8 +322,8 @@ Captured<bool> open(Executor& x, Value* v) {
     Py_ssize_t at = 0, n = 0;
     while (PyDict_Next(o, &at, &key, &value)) {
       // Equal ones are one object to the guard, and the key itself may be had from here on.
-      const bool told_by_equality =
-          PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || is_singleton(key) || Py_IS_TYPE(key, &PyType_Type);
+      const bool told_by_equality = PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyBytes_CheckExact(key) ||
+                                    is_singleton(key) || Py_IS_TYPE(key, &PyType_Type);
       if (!told_by_equality || has_class(key))
         return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
       PyTuple_SET_ITEM(keys.get(), n++, Ref<>::share(key).release());

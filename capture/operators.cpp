@@ -602,14 +602,8 @@ Captured<bool> contains(Executor& x, Value* container, Value* item) {
     }
     case ValueKind::Dict: {
       // Absence of one key needs a guard on that key only.
-      if (container->partial && item->is_constant() &&
-          (PyUnicode_CheckExact(item->object.get()) || PyLong_CheckExact(item->object.get()) ||
-           PyType_Check(item->object.get()))) {
-        FRAMEJIT_TRY(found, dict_peek(x, container, item));
-        return found != nullptr;
-      }
-      FRAMEJIT_TRY(at, find_key(x, container, item));
-      return at >= 0;
+      FRAMEJIT_TRY(found, dict_peek(x, container, item));
+      return found != nullptr;
     }
     case ValueKind::Set: return set_contains(x, container, item);
     case ValueKind::Iterator:

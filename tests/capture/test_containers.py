@@ -1,5 +1,7 @@
 """Lists, tuples and dicts: new ones are rebuilt, stores into existing ones are effects."""
 
+import os
+
 import framejit
 import numpy as np
 
@@ -95,6 +97,42 @@ def test_dict_iteration_guards_the_keys():
 
     c = capture(f, X, {"a": 1.0, "b": X})
     assert c.returns and c.guard("list(d) == list(('a', 'b'))")
+
+
+def test_dicts_with_keys_of_bytes_are_read():
+    def one(x, d):
+        return x * d[b"w"] if b"b" not in d else x
+
+    def several(x, d):
+        for key, value in d.items():
+            x = x + value if key != b"other" else x
+        return x
+
+    given = {b"w": X, b"other": 1}
+    assert capture(one, X, given).guard("b'b' not in d")
+    assert capture(several, X, given).guard("list(d) == list((b'w', b'other'))")
+    for f in (one, several):
+        compiled = framejit.jit(f)
+        for d in (given, {b"w": 2.0}, {b"w": 2.0, b"b": X}, {"w": 1.0, b"w": 3.0}, {b"b": 1.0, b"w": 2.0}):
+            np.testing.assert_array_equal(compiled(X, dict(d)), f(X, dict(d)))
+
+
+def test_the_environment_is_read_anew(monkeypatch):
+    """os.environ keeps bytes in a dict; what is there, and what is not, is guarded."""
+
+    def f(x):
+        if "FRAMEJIT_TEST_NAME" in os.environ and os.environ["FRAMEJIT_TEST_NAME"] == "twice":
+            return x * 2
+        return x + len(os.environ.get("FRAMEJIT_TEST_NAME", ""))
+
+    compiled = framejit.jit(f)
+    for value in ("twice", "abc", None, "twice", "", None, "ab"):
+        if value is None:
+            monkeypatch.delenv("FRAMEJIT_TEST_NAME")
+        else:
+            monkeypatch.setenv("FRAMEJIT_TEST_NAME", value)
+        np.testing.assert_array_equal(compiled(X), f(X))
+    assert compiled._report()["breaks"] == []
 
 
 def test_dict_get_and_setdefault():
