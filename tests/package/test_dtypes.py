@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import importlib.util
 import pickle
 
@@ -29,10 +31,21 @@ def test_dtype(name):
         assert from_numpy(dtype.numpy) is dtype
 
 
-def test_reprs_are_mindspores():
-    assert [repr(dtype) for dtype in ALL.values()] == (
+def test_texts_are_mindspores():
+    assert [str(dtype) for dtype in ALL.values()] == (
         "Bool Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 Float16 BFloat16 Float32 Float64 Complex64 Complex128".split()
     )
+
+
+@pytest.mark.capture
+def test_reprs_name_the_package():
+    program = (
+        "import mindspore as ms; print([ms.bool_, ms.bfloat16], repr(ms.string), ms.float32, [ms.Tensor([1.0]).dtype])"
+    )
+    alias = "from framejit._mindspore._mindspore import install; install(); "
+    done = subprocess.run([sys.executable, "-c", alias + program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[mindspore.bool, mindspore.bfloat16] mindspore.string Float32 [mindspore.float32]\n"
+    assert [repr(dtype) for dtype in (ALL["bool_"], ALL["uint8"])] == ["framejit.bool", "framejit.uint8"]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_parameter_servers():
 
 
 def test_names_of_dtypes():
-    assert repr(fj.string) == "String" and fj.pytype_to_dtype(str) is fj.string and fj.get_py_obj_dtype("a") is fj.string
+    assert str(fj.string) == "String" and fj.pytype_to_dtype(str) is fj.string and fj.get_py_obj_dtype("a") is fj.string
     assert pickle.loads(pickle.dumps(fj.string)) is fj.string and fj.dtype_to_pytype(fj.string) is str
     assert fj.half is fj.float16 and fj.int_ is fj.int64 and fj.common.dtype.uintc is fj.uint32 and fj.dtype_to_pytype(fj.int8) is int
     for wrong in (lambda: Tensor([1], fj.string), lambda: fj.dtype_to_nptype(fj.string), lambda: Tensor("abc")):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-_REPRS = {
+_TEXTS = {
     "bool_": "Bool",
     "int8": "Int8",
     "int16": "Int16",
@@ -24,6 +24,13 @@ _REPRS = {
     "complex128": "Complex128",
 }
 _known: dict[str, DType] = {}
+_package = "framejit"
+
+
+def name_package(name: str) -> None:
+    """Let the dtypes say in their repr that they are of this package."""
+    global _package
+    _package = name
 
 
 class DType:
@@ -46,6 +53,8 @@ class DType:
     >>> import numpy as np
     >>> import framejit as fj
     >>> fj.float32
+    framejit.float32
+    >>> print(fj.float32)
     Float32
     >>> np.zeros(2, fj.float32.numpy).dtype
     dtype('float32')
@@ -59,8 +68,8 @@ class DType:
         """The one object for a name."""
         if name in _known:
             return _known[name]
-        if name not in _REPRS:
-            raise ValueError(f"'name' is {name!r}; there are the dtypes {', '.join(_REPRS)}")
+        if name not in _TEXTS:
+            raise ValueError(f"'name' is {name!r}; there are the dtypes {', '.join(_TEXTS)}")
         self = super().__new__(cls)
         self.name = name
         self.numpy = None if name == "bfloat16" else np.dtype(name.rstrip("_"))
@@ -73,18 +82,21 @@ class DType:
         return 2 if self.numpy is None else self.numpy.itemsize
 
     def __repr__(self) -> str:
-        return _REPRS[self.name]
+        return f"{_package}.{self.name.rstrip('_')}"
+
+    def __str__(self) -> str:
+        return _TEXTS[self.name]
 
     def __reduce__(self) -> tuple[type[DType], tuple[str]]:
         return DType, (self.name,)
 
 
-ALL = {name: DType(name) for name in _REPRS}
+ALL = {name: DType(name) for name in _TEXTS}
 globals().update(ALL)
 # The type of str; there are no Tensors of it.
 STRING = object.__new__(DType)
 STRING.name, STRING.numpy = "string", None
-_REPRS["string"], _known["string"] = "String", STRING
+_TEXTS["string"], _known["string"] = "String", STRING
 _FROM_NUMPY = {dtype.numpy: dtype for dtype in ALL.values() if dtype.numpy is not None}
 
 

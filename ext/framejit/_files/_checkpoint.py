@@ -351,7 +351,7 @@ def load_param_into_net(
         elif given.dtype is not parameter.dtype and (
             strict_load or not np.can_cast(_core._dtype(given.dtype), _core._dtype(parameter.dtype), "same_kind")
         ):
-            wrong.append(f"{name}: the network has {parameter.dtype!r}, the file {given.dtype!r}")
+            wrong.append(f"{name}: the network has {parameter.dtype}, the file {given.dtype}")
     names = [parameter.name for parameter in own]
     if own and not common:
         wrong.append(f"no name is in both: the network has {sorted(names)[:4]}, the file {sorted(parameter_dict)[:4]}")

@@ -95,7 +95,9 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def install() -> None:
     """Make ``import mindspore`` and imports of its modules give framejit. Tensors name the module of MindSpore's."""
+    from framejit._api._dtypes import name_package
     from framejit._core import Tensor
 
+    name_package("mindspore")
     sys.meta_path.insert(0, _Alias())
     Tensor.__module__ = "mindspore.common.tensor"

@@ -117,9 +117,7 @@ class Parameter(Tensor):
                 f"and incoming is {new.shape}."
             )
         if isinstance(data, Tensor) and not np.can_cast(_core._dtype(new.dtype), _core._dtype(self.dtype), "same_kind"):
-            raise TypeError(
-                f"Data type {new.dtype!r} can not be converted to the Parameter's {self.dtype!r} without loss."
-            )
+            raise TypeError(f"Data type {new.dtype} can not be converted to the Parameter's {self.dtype} without loss.")
         converted = new.astype(self.dtype)
         if converted.shape == self.shape:
             self[...] = converted
@@ -148,7 +146,9 @@ class Parameter(Tensor):
         return copy
 
     def __repr__(self) -> str:
-        return f"Parameter (name={self.name}, shape={self.shape}, dtype={self.dtype!r}, requires_grad={self.requires_grad})"
+        return (
+            f"Parameter (name={self.name}, shape={self.shape}, dtype={self.dtype}, requires_grad={self.requires_grad})"
+        )
 
     def __str__(self) -> str:
         return self.__repr__()

@@ -95,7 +95,7 @@ class DynamicTensor(Tensor):
         return [n.to_dict() if isinstance(n, Symbol) else n for n in self._lengths or self.shape]
 
     def __repr__(self) -> str:
-        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value= )"
+        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype}, value= )"
 
     __str__ = __repr__
 
@@ -210,7 +210,7 @@ def tensor_repr(tensor: _core.Tensor) -> str:
     array = tensor.asnumpy()
     text = np.array2string(array, separator=", ", formatter={"float_kind": lambda x: f"{x: .8e}"})
     newline = "\n" if array.ndim > 1 else " "
-    return f"Tensor(shape={list(array.shape)}, dtype={tensor.dtype!r}, value={newline}{text})"
+    return f"Tensor(shape={list(array.shape)}, dtype={tensor.dtype}, value={newline}{text})"
 
 
 # Functions that are given the Tensor itself: those that ask a method of it and return a Tensor, as they do with MindSpore's,

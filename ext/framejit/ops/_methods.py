@@ -70,7 +70,7 @@ def _conversion(name: str, dtype: Any) -> Any:
         return _tensor(_array(self, dtype))
 
     convert.__name__ = convert.__qualname__ = name
-    convert.__doc__ = f"Converted to {dtype!r}."
+    convert.__doc__ = f"Converted to {dtype}."
     return convert
 
 

@@ -53,7 +53,7 @@ def _floating(name: str, dtype: Any) -> Any:
     if dtype is None or dtype is _FLOAT32:
         return _FLOAT32
     if dtype not in _FLOATS:
-        raise ValueError(f"For '{name}', the 'dtype' must be a floating one, but got {dtype!r}.")
+        raise ValueError(f"For '{name}', the 'dtype' must be a floating one, but got {dtype}.")
     return dtype
 
 

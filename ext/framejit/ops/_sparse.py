@@ -238,7 +238,9 @@ class COOTensor(_Sparse):
         return self._with(self.values / _shape.gather_nd(other, self.indices))
 
     def __repr__(self) -> str:
-        return f"COOTensor(shape={list(self.shape)}, dtype={self.dtype!r}, indices={self.indices!r}, values={self.values!r})"
+        return (
+            f"COOTensor(shape={list(self.shape)}, dtype={self.dtype}, indices={self.indices!r}, values={self.values!r})"
+        )
 
 
 class SparseTensor(COOTensor):
@@ -394,7 +396,7 @@ class CSRTensor(_Sparse):
 
     def __repr__(self) -> str:
         return (
-            f"CSRTensor(shape={list(self.shape)}, dtype={self.dtype!r}, indptr={self.indptr!r}, indices={self.indices!r}, "
+            f"CSRTensor(shape={list(self.shape)}, dtype={self.dtype}, indptr={self.indptr!r}, indices={self.indices!r}, "
             f"values={self.values!r})"
         )
 

@@ -88,14 +88,14 @@ def auto_mixed_precision(network: nn.Cell, amp_level: str = "O0", dtype: Any = A
     >>> from framejit.train import amp
     >>> net = amp.auto_mixed_precision(fj.nn.Dense(2, 1, "ones"), "O3")
     >>> net(fj.Tensor([[1.0, 2.0]])).dtype
-    Float32
+    framejit.float32
     """
     if not isinstance(network, nn.Cell):
         raise TypeError(f"The network type should be Cell, but got {type(network).__name__}.")
     if amp_level not in _LEVELS:
         raise ValueError(f"The amp level {amp_level} is not supported: it must be one of {list(_LEVELS)}.")
     if dtype not in _FLOATS:
-        raise ValueError(f"The dtype should be float16 or bfloat16, but got {dtype!r}.")
+        raise ValueError(f"The dtype should be float16 or bfloat16, but got {dtype}.")
     if amp_level == "O0":
         return network
     if amp_level in ("O1", "auto"):
@@ -129,7 +129,7 @@ def custom_mixed_precision(
             "For 'custom_mixed_precision', one of 'white_list' and 'black_list' must be given, and not both."
         )
     if dtype not in _FLOATS:
-        raise ValueError(f"The dtype should be float16 or bfloat16, but got {dtype!r}.")
+        raise ValueError(f"The dtype should be float16 or bfloat16, but got {dtype}.")
     given = black_list if white_list is None else white_list
     if not isinstance(given, list):
         raise TypeError(

@@ -50,7 +50,7 @@ class Bernoulli(Cell):
         super().__init__()
         known = _dtypes.ALL.get(dtype, dtype) if isinstance(dtype, str) else dtype
         if not any(known is one for one in _NUMBERS):
-            raise TypeError(f"For 'Bernoulli', the 'dtype' must be one of {list(_NUMBERS)}, but got {dtype!r}.")
+            raise TypeError(f"For 'Bernoulli', the 'dtype' must be one of {list(_NUMBERS)}, but got {dtype}.")
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise ValueError(
                 f"For 'Bernoulli', the 'seed' must be int and must be >= 0, but got {seed!r} of type {type(seed).__name__}."
