@@ -377,6 +377,22 @@ def test_pictures_refuse(call, error):
         call()
 
 
+def test_modules_have_mindspores_names():
+    program = (
+        "import mindspore.dataset as ds, mindspore.dataset.engine as engine, mindspore.dataset.config\n"
+        "from mindspore.dataset.vision.utils import Inter\n"
+        "from mindspore.dataset.vision.transforms import Resize\n"
+        "from mindspore.dataset.transforms.transforms import TypeCast\n"
+        "from mindspore.dataset.engine.datasets import NumpySlicesDataset\n"
+        "from mindspore.train.dataset_helper import DatasetHelper\n"
+        "from mindspore.nn.utils import no_init_parameters\n"
+        "print(ds.vision.Inter is Inter, ds.transforms.TypeCast is TypeCast, engine.NumpySlicesDataset is NumpySlicesDataset)\n"
+    )
+    alias = "from framejit._mindspore._mindspore import install; install()\n"
+    done = subprocess.run([sys.executable, "-c", alias + program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True True True\n"), done.stderr
+
+
 # --- The program of the quick start ------------------------------------------------------------------------------------------
 
 

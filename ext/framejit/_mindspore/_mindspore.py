@@ -27,6 +27,7 @@ _ELSEWHERE = {
     "communication.management": "communication",
     "dataset.transforms.transforms": "dataset.transforms",
     "dataset.vision.transforms": "dataset.vision",
+    "dataset.vision.utils": "dataset.vision",
     "dtype": "common.dtype",
     "mint.distributed.distributed": "mint.distributed",
     "graph.jit_begin_end": "_mindspore.jit_begin_end",
