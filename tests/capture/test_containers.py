@@ -118,7 +118,7 @@ def test_dicts_with_keys_of_bytes_are_read():
 
 
 def test_the_environment_is_read_anew(monkeypatch):
-    """os.environ keeps bytes in a dict; what is there, and what is not, is guarded."""
+    """os.environ keeps bytes in a dict; guards say which names are there, and which are not."""
 
     def f(x):
         if "FRAMEJIT_TEST_NAME" in os.environ and os.environ["FRAMEJIT_TEST_NAME"] == "twice":

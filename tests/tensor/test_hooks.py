@@ -321,7 +321,7 @@ def test_wrong_functions_for_gradients():
         fj.grad(lambda x: bad(x).sum())(X)
 
 
-# --- What is kept for gradients ----------------------------------------------------------------------------------------------
+# --- Tensors kept for gradients ----------------------------------------------------------------------------------------------
 
 
 def test_kept_tensors_are_packed_and_unpacked():

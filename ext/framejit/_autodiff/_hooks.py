@@ -77,9 +77,9 @@ class saved_tensors_hooks:  # noqa: N801  MindSpore's name
     Parameters
     ----------
     pack_hook : callable
-        Is given a Tensor, and returns what is kept.
+        Is given a Tensor, and returns an object that is kept.
     unpack_hook : callable
-        Is given what was kept, and returns the Tensor.
+        Is given that object, and returns the Tensor.
 
     Examples
     --------

@@ -183,7 +183,7 @@ def plain_value(value: Any) -> Any:
 
 
 class _Packed:
-    """What the tape has instead of a Tensor or array: the result of `pack` for it, as a Tensor."""
+    """Holds the result of `pack` on the tape, instead of the Tensor or array."""
 
     def __init__(self, value: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
         self.is_array = isinstance(value, np.ndarray)

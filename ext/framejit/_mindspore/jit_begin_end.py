@@ -1,4 +1,4 @@
-"""Marks around a part of a function that MindSpore makes a graph of. The part runs as what is around it does: marked by `jit`, or as it is."""
+"""Marks around a part of a function that MindSpore compiles. The part runs as the rest of the function does."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def _jit_begin(fn_name: str, *args: Any) -> None:
     fn_name : str
         Its name.
     *args
-        What it reads.
+        The values that it reads.
     """
 
 
 def _jit_end(*output_args: Any) -> Any:
-    """End a part, and return what it gives.
+    """End a part, and return its results.
 
     Parameters
     ----------
     *output_args
-        What it gives; a single value is returned as it is.
+        Its results; a single one is returned as it is.
     """
     return output_args[0] if len(output_args) == 1 else output_args

@@ -1,4 +1,4 @@
-"""Collective operations as functions that return what they give, with a handle if there is one to wait for."""
+"""Collective operations as functions that return their results, and a handle to wait for if there is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _given(tensor: Any, async_op: bool) -> Any:
 
 
 def all_reduce(tensor: Any, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False) -> Any:
-    """Return what is computed of the Tensors of all processes, and a handle."""
+    """Return the sum, product, minimum, maximum or mean of the Tensors of all processes, and a handle."""
     _own._check("all_reduce", group, async_op, tensor, op=op)
     return _given(tensor, async_op)
 
@@ -32,13 +32,13 @@ def all_gather_into_tensor(tensor: Any, group: str = HCCL_WORLD_COMM_GROUP, asyn
 def reduce_scatter_tensor(
     tensor: Any, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
 ) -> Any:
-    """Return the part of this process of what is computed of all Tensors, and a handle."""
+    """Return this process's part of the sum, product, minimum, maximum or mean of all Tensors, and a handle."""
     _own._check("reduce_scatter_tensor", group, async_op, tensor, op=op)
     return _given(tensor, async_op)
 
 
 def reduce(tensor: Any, dst: int, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP) -> Any:
-    """Return what is computed of the Tensors of all processes."""
+    """Return the sum, product, minimum, maximum or mean of the Tensors of all processes."""
     _own._check("reduce", group, False, tensor, op=op, rank=dst)
     return tensor.copy()
 

@@ -1,4 +1,4 @@
-"""Rows of columns, and what can be done to them."""
+"""Rows of columns, and the operations on them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Dataset:
     def _like(
         self, rows: Any, columns: list[str] | None = None, size: Any = None, batch_size: Any = None, repeats: Any = None
     ) -> Dataset:
-        """Another dataset, with what is not given as in this one."""
+        """Another dataset, which is like this one apart from the arguments."""
         return Dataset(
             rows,
             self._columns if columns is None else columns,
@@ -462,7 +462,7 @@ class Dataset:
         return zip_((self, *([datasets] if isinstance(datasets, Dataset) else datasets)))
 
     def apply(self, apply_func: Any) -> Dataset:
-        """Return what a function of the dataset returns, which must be a dataset.
+        """Return the result of a function of the dataset, which must be a dataset.
 
         Parameters
         ----------
@@ -478,7 +478,7 @@ class Dataset:
 
 
 class BatchInfo:
-    """What `per_batch_map` is told of a batch.
+    """Tells `per_batch_map` about a batch.
 
     Parameters
     ----------

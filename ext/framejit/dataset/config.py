@@ -39,7 +39,7 @@ def set_seed(seed: int) -> None:
 
 
 def get_seed() -> int:
-    """Return what `set_seed` was given last."""
+    """Return the last argument of `set_seed`."""
     return _settings["seed"]
 
 
@@ -55,12 +55,12 @@ def set_num_parallel_workers(num: int) -> None:
 
 
 def get_num_parallel_workers() -> int:
-    """Return what `set_num_parallel_workers` was given."""
+    """Return the last argument of `set_num_parallel_workers`."""
     return _settings["num_parallel_workers"]
 
 
 def set_prefetch_size(size: int) -> None:
-    """Store a number of rows; rows are computed when they are asked for.
+    """Store a number of rows; each row is computed when the iterator needs it.
 
     Parameters
     ----------
@@ -71,5 +71,5 @@ def set_prefetch_size(size: int) -> None:
 
 
 def get_prefetch_size() -> int:
-    """Return what `set_prefetch_size` was given."""
+    """Return the last argument of `set_prefetch_size`."""
     return _settings["prefetch_size"]

@@ -520,7 +520,7 @@ class SampledSoftmaxLoss(LossBase):
     num_true : int
         The number of true classes of a sample.
     sampled_values : tuple of Tensor, optional
-        What a sampler has drawn: classes, and how often the true ones and these are expected. By default `ops.UniformCandidateSampler` draws.
+        The result of a sampler: classes, and how often the true ones and these are expected. By default `ops.UniformCandidateSampler` draws.
     remove_accidental_hits : bool
         Whether true classes are not drawn.
     seed : int

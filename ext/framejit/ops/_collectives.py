@@ -1,4 +1,4 @@
-"""Collective operations, under MindSpore's names. There is one process, so that each result is what this process has given."""
+"""Collective operations, under MindSpore's names. There is one process, so each result has the values of this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class ReduceOp:
-    """What is computed of the operands of all processes."""
+    """The reductions over the operands of all processes."""
 
     SUM = "sum"
     MAX = "max"
@@ -31,13 +31,13 @@ class ReduceOp:
 
 
 class CommHandle:
-    """What a collective operation gives that is not waited for; it has ended."""
+    """Returned by a collective operation with `async_op`, which has ended already."""
 
     def wait(self) -> None:
         """Return at once."""
 
 
-# --- What is given -----------------------------------------------------------------------------------------------------------
+# --- Arguments ---------------------------------------------------------------------------------------------------------------
 
 
 def _name(function: str, group: Any) -> str:
@@ -45,7 +45,7 @@ def _name(function: str, group: Any) -> str:
 
 
 def _check(function: str, group: Any, async_op: Any = False, *tensors: Any, op: Any = "sum", rank: Any = 0) -> None:
-    """Raise what MindSpore raises for operands that no group of one process can take."""
+    """Raise MindSpore's errors for arguments that no group of one process can take."""
     _name(function, group)
     if not isinstance(async_op, bool):
         raise TypeError(f"The argument 'async_op' must be a bool, but got {type(async_op)}.")
@@ -209,13 +209,13 @@ def get_process_group_ranks(group: str | None = None) -> list[int]:
 
 
 def all_reduce(tensor: Any, op: str = "sum", group: str | None = None, async_op: bool = False) -> Any:
-    """Write what is computed of the Tensors of all processes; with `async_op` a handle is returned, as by the functions below."""
+    """Write the sum, product, minimum, maximum or mean of the Tensors of all processes. With `async_op` a handle is returned, as by the functions below."""
     _check("all_reduce", group, async_op, tensor, op=op)
     return _into("all_reduce", tensor, tensor, async_op)
 
 
 def reduce(tensor: Any, dst: int, op: str = "sum", group: str | None = None, async_op: bool = False) -> Any:
-    """Write what is computed of the Tensors of all processes in one of them."""
+    """Write the sum, product, minimum, maximum or mean of the Tensors of all processes in one of them."""
     _check("reduce", group, async_op, tensor, op=op, rank=dst)
     return _into("reduce", tensor, tensor, async_op)
 
@@ -261,7 +261,7 @@ def scatter_tensor(
 def reduce_scatter_tensor(
     output: Any, input: Any, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> Any:
-    """Write the part of this process of what is computed of all Tensors."""
+    """Write this process's part of the sum, product, minimum, maximum or mean of all Tensors."""
     _check("reduce_scatter_tensor", group, async_op, output, input, op=op)
     return _into("reduce_scatter_tensor", output, input, async_op)
 
@@ -274,7 +274,7 @@ def reduce_scatter_tensor_uneven(
     group: str | None = None,
     async_op: bool = False,
 ) -> Any:
-    """Write the part of this process, which may have a length of its own, of what is computed of all Tensors."""
+    """Write this process's part, which may have a length of its own, of the sum, product, minimum, maximum or mean of all Tensors."""
     _check("reduce_scatter_tensor_uneven", group, async_op, output, input, op=op)
     return _into("reduce_scatter_tensor_uneven", output, input, async_op)
 
@@ -309,7 +309,7 @@ def scatter(tensor: Any, scatter_list: Any, src: int = 0, group: str | None = No
 def reduce_scatter(
     output: Any, input_list: Any, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> Any:
-    """Write what is computed of the items for this process of the lists of all of them."""
+    """Write the sum, product, minimum, maximum or mean of the items for this process in the lists of all of them."""
     _check("reduce_scatter", group, async_op, output, _only("reduce_scatter", input_list), op=op)
     return _into("reduce_scatter", output, input_list[0], async_op)
 

@@ -81,7 +81,7 @@ class SampleDistortedBoundingBoxV2(Primitive):
 
 
 def _check(image_size: Any, bounding_boxes: Any, min_object_covered: Any, options: dict[str, Any]) -> None:
-    """Raise what MindSpore raises for types and shapes."""
+    """Raise MindSpore's errors for types and shapes."""
     given = {"image_size": image_size, "bounding_boxes": bounding_boxes, "min_object_covered": min_object_covered}
     for name, value in given.items():
         if not isinstance(value, Tensor):

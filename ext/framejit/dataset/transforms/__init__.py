@@ -198,7 +198,7 @@ class Concatenate:
     axis : int
         0 or -1.
     prepend, append : array, optional
-        What comes before and after it.
+        The arrays before and after it.
     """
 
     axis: int

@@ -29,7 +29,7 @@ class Inter(IntEnum):
 
 
 class Border(StrEnum):
-    """What is around a picture."""
+    """The kinds of elements around a picture."""
 
     CONSTANT = "constant"
     EDGE = "edge"
@@ -37,7 +37,7 @@ class Border(StrEnum):
     SYMMETRIC = "symmetric"
 
 
-# --- What is given -----------------------------------------------------------------------------------------------------------
+# --- Arguments ---------------------------------------------------------------------------------------------------------------
 
 
 def _picture(image: Any, ranks: tuple[int, ...] = (2, 3)) -> Any:
@@ -101,7 +101,7 @@ class Rescale:
     Parameters
     ----------
     rescale, shift : float
-        The factor, and what is added.
+        The factor and the summand.
     """
 
     rescale: float
