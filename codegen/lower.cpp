@@ -235,6 +235,18 @@ void store_scalar_results(Lowerer& l) {
   }
 }
 
+/// Does it go by a number that the captured program measures, but that passes have made needless?
+bool is_left_unmeasured(const Lowerer& l, const Dim& dim) {
+  if (!l.graph.shapes().is_measured(dim)) return false;
+  std::vector<graph::SymbolId> used;
+  dim.collect_symbols(used);
+  return std::any_of(used.begin(), used.end(), [&](graph::SymbolId s) {
+    return l.graph.shapes().is_measured(Dim::symbol(s)) &&
+           std::none_of(l.program.measured.begin(), l.program.measured.end(),
+                        [&](const auto& measured) { return measured.symbol == s; });
+  });
+}
+
 }  // namespace
 
 Program Lowerer::run() {
@@ -247,6 +259,9 @@ Program Lowerer::run() {
   lower_parts(*this);
   store_scalar_results(*this);
   program.conditions = facts.conditions();
+  std::erase_if(program.conditions, [&](const graph::DimGuard& g) {
+    return is_left_unmeasured(*this, g.left) || is_left_unmeasured(*this, g.right);
+  });
   return std::move(program);
 }
 

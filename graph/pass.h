@@ -66,6 +66,7 @@ bool fold(Graph&, PassContext&);          // 0-d constants, where evaluation set
 bool store_to_load_forwarding(Graph&, PassContext&);  // what was just written is used in place of being read again
 bool copy_overlaps(Graph&, PassContext&);             // small parts of memory that is written over are copied first
 bool cse(Graph&, PassContext&);                       // equal nodes over equal memory states
+bool mask_expressions(Graph&, PassContext&);          // of the elements that a mask chooses: computed for all of them
 bool fuse_attention(Graph&, PassContext&);            // at O1: attentions that are written out
 bool hoist_factors(Graph&, PassContext&);             // at O1: numbers multiply products, not their operands
 bool dce(Graph&, PassContext&);            // keeps operators that may set a flag, and writes that can be seen

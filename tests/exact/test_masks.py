@@ -459,3 +459,119 @@ def test_counts_that_repeat_and_change():
         for expected, actual in zip(chosen(x, y), marked(x, y)):
             np.testing.assert_array_equal(expected, actual)
             assert expected.shape == actual.shape
+
+
+def squared_and_moved(z, c, mask):
+    z[mask] = z[mask] ** 2 + c[mask]
+    return z
+
+
+def inverted(x, c, mask):
+    x[x > 0.5] = 1.0 / x[x > 0.5] - np.sqrt(c[x > 0.5])
+    return x
+
+
+def scaled(x, c, mask):
+    x[mask] = x[mask] * c[0, 0] + np.abs(x[mask])
+    return x
+
+
+def in_single_precision(x, c, mask):
+    y = x.astype(np.float32)
+    y[mask] = y[mask] - c.astype(np.float32)[mask]
+    return y
+
+
+def graphs_of(function, *args):
+    marked = fj.jit(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        marked(*copies(args))
+    return marked.graphs()
+
+
+EXPRESSIONS = [squared_and_moved, inverted, scaled, in_single_precision]
+
+
+def complex_numbers(real, rng):
+    return real + 1j * rng.normal(size=real.shape)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+@pytest.mark.parametrize("function", EXPRESSIONS)
+def test_expressions_of_what_a_mask_chooses_are_computed_for_all_elements(function, order):
+    rng = np.random.default_rng(3)
+    shape = (7, 13)
+    calls = []
+    for mask in (rng.random(shape) < 0.5, np.zeros(shape, bool), np.ones(shape, bool)):
+        x, c = rng.normal(size=shape), np.abs(rng.normal(size=shape))
+        # Warnings are those of elements that are chosen.
+        x[0, :4], c[1, :3] = [np.inf, np.nan, 1e300, -1e-300], [np.inf, 0, 1e300]
+        if function is squared_and_moved:
+            x, c = complex_numbers(x, rng), complex_numbers(c, rng)
+        arrays = [np.repeat(a, 2, axis=1)[:, ::2] if order == "strided" else np.array(a, order=order) for a in (x, c)]
+        calls.append((*arrays, mask))
+    check(function, *calls)
+    text = graphs_of(function, *calls[0])
+    assert "where" in text and not any(op in text for op in ("measure", "compress", "expand"))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1", "f4", "c8", "?"])
+def test_expressions_of_what_a_mask_chooses_in_other_dtypes(dtype):
+    def function(x, mask):
+        x[mask] = x[mask] * x[mask]
+        return x
+
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 200, 40).astype(dtype)
+    check(function, (x, rng.random(40) < 0.5))
+    assert "compress" not in graphs_of(function, x, x > 1)
+
+
+def test_rounds_of_masks_are_one_kernel():
+    def function(c):
+        z, n = np.zeros_like(c), np.zeros(c.shape, int)
+        for i in range(6):
+            inside = np.abs(z) < 2.0
+            n[inside] = i
+            z[inside] = z[inside] ** 2 + c[inside]
+        return z, n
+
+    rng = np.random.default_rng(5)
+    c = complex_numbers(rng.normal(size=(20, 30)), rng)
+    check(function, (c,), (c.T,))
+    assert len(fj.explain(fj.jit(function))(c).kernels) == 1
+
+
+def functions_of_numpy(x, mask):
+    x[mask] = np.exp(x[mask])
+    return x
+
+
+def used_elsewhere(x, mask):
+    y = x[mask] * 2
+    x[mask] = y
+    return y
+
+
+def in_two_steps(x, mask):
+    y = x[mask] * 2
+    mask[0] = not mask[0]
+    if mask.sum() == len(y):
+        x[mask] = y
+    return x
+
+
+def added(x, mask):
+    x[mask] = x[mask] + x[mask].sum()
+    return x
+
+
+@pytest.mark.parametrize("function", [functions_of_numpy, used_elsewhere, in_two_steps, added])
+def test_expressions_of_what_a_mask_chooses_that_are_computed_for_these_alone(function):
+    rng = np.random.default_rng(6)
+    x, mask = rng.normal(size=40), np.arange(40) % 2 == 0
+    other = mask.copy()
+    other[:2] = [False, True]
+    check(function, (x, mask), (x, other))
+    assert "compress" in graphs_of(function, x, mask)
