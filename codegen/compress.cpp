@@ -13,6 +13,9 @@
 
 #include "codegen/cpu.h"
 
+/// For functions, and lambdas in them, that are called where the processor has these.
+#define FRAMEJIT_IN_VECTORS __attribute__((target("avx512f,avx512bw,bmi2,popcnt")))
+
 namespace framejit::codegen {
 
 namespace {
@@ -65,9 +68,7 @@ void for_each_of(const Row& row, F&& f) {
 }
 
 /// The places where a row is true, as far as there is room for whole vectors; how many there are, and how far it got.
-__attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> places_in_vectors(const Row& row,
-                                                                                                 int64_t* at,
-                                                                                                 int64_t room) {
+FRAMEJIT_IN_VECTORS std::pair<int64_t, int64_t> places_in_vectors(const Row& row, int64_t* at, int64_t room) {
   int64_t found = 0, i = 0;
   __m512i places = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
   for (; i + 64 <= row.length && found + 64 <= room; i += 64) {
@@ -83,46 +84,98 @@ __attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> p
   return {found, i};
 }
 
-/// Elements of 4, 8 or 16 bytes that are chosen, from an array in one piece, as far as there is room for whole vectors;
-/// how many there are, and how far it got.
+/// Lanes of four or eight bytes for elements of 4, 8 or 16 bytes.
 template <class T>
-__attribute__((target("avx512f,avx512bw,bmi2,popcnt"))) std::pair<int64_t, int64_t> compress_in_vectors(const Row& row,
-                                                                                                        const char* all,
-                                                                                                        char* few,
-                                                                                                        int64_t room) {
-  constexpr int64_t kItem = sizeof(T), kLanes = 64 / kItem;
-  int64_t chosen = 0, i = 0;
-  for (; i + 64 <= row.length && chosen + 64 <= room; i += 64) {
-    const __m512i bytes = _mm512_loadu_si512(row.mask + i);
+struct Lanes {
+  static constexpr int64_t kItem = sizeof(T), kCount = 64 / kItem;
+
+  /// A bit for each lane that the chosen elements fill.
+  FRAMEJIT_IN_VECTORS static uint32_t of(uint32_t elements) {
+    return kItem == 16 ? 3 * _pdep_u32(elements, 0x55) : elements;
+  }
+  FRAMEJIT_IN_VECTORS static uint32_t first(int64_t elements) { return of((1u << elements) - 1); }
+
+  FRAMEJIT_IN_VECTORS static __m512i load(uint32_t lanes, const char* from) {
+    return kItem == 4 ? _mm512_maskz_loadu_epi32(static_cast<__mmask16>(lanes), from)
+                      : _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), from);
+  }
+  FRAMEJIT_IN_VECTORS static void store(char* to, uint32_t lanes, __m512i x) {
+    if constexpr (kItem == 4) _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(lanes), x);
+    else _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(lanes), x);
+  }
+  FRAMEJIT_IN_VECTORS static __m512i compress(uint32_t lanes, __m512i x) {
+    return kItem == 4 ? _mm512_maskz_compress_epi32(static_cast<__mmask16>(lanes), x)
+                      : _mm512_maskz_compress_epi64(static_cast<__mmask8>(lanes), x);
+  }
+  FRAMEJIT_IN_VECTORS static __m512i expand(uint32_t lanes, __m512i x) {
+    return kItem == 4 ? _mm512_maskz_expand_epi32(static_cast<__mmask16>(lanes), x)
+                      : _mm512_maskz_expand_epi64(static_cast<__mmask8>(lanes), x);
+  }
+};
+
+/// Calls f(position, how many elements there are, which of them are true) for each vector of a row, until it answers
+/// false; where `skips`, not for those without a True.
+template <class T, bool skips, class F>
+FRAMEJIT_IN_VECTORS bool for_each_vector(const Row& row, F&& f) {
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  for (int64_t i = 0; i < row.length; i += 64) {
+    const int64_t count = std::min<int64_t>(64, row.length - i);
+    const __m512i bytes = _mm512_maskz_loadu_epi8(_bzhi_u64(~uint64_t{0}, static_cast<uint32_t>(count)), row.mask + i);
     uint64_t takes = _mm512_test_epi8_mask(bytes, bytes);
-    for (int64_t k = i; takes != 0; k += kLanes, takes >>= kLanes) {
+    for (int64_t k = 0; k < count && !(skips && takes == 0); k += kLanes, takes >>= kLanes) {
       const auto some = static_cast<uint32_t>(takes & ((1u << kLanes) - 1));
-      if (some == 0) continue;
-      const __m512i x = _mm512_loadu_si512(all + k * kItem);
-      const uint32_t halves = kItem == 16 ? 3 * _pdep_u32(some, 0x55) : some;  // each bit twice
-      _mm512_storeu_si512(few + chosen * kItem, kItem == 4
-                                                    ? _mm512_maskz_compress_epi32(static_cast<__mmask16>(some), x)
-                                                    : _mm512_maskz_compress_epi64(static_cast<__mmask8>(halves), x));
-      chosen += _mm_popcnt_u32(some);
+      if (!(skips && some == 0) && !f(i + k, std::min(kLanes, count - k), some)) return false;
     }
   }
-  return {chosen, i};
+  return true;
+}
+
+/// Elements that are chosen, from an array in one piece to where there is room for `room`; how many, or -1 where it
+/// does not do.
+template <class T>
+FRAMEJIT_IN_VECTORS int64_t compress_in_vectors(const Row& row, const char* all, char* few, int64_t room) {
+  using L = Lanes<T>;
+  int64_t chosen = 0;
+  const bool fits = for_each_vector<T, true>(row, [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
+    const int64_t more = _mm_popcnt_u32(some);
+    if (chosen + more > room) return false;
+    const __m512i x = L::compress(L::of(some), L::load(L::first(count), all + i * L::kItem));
+    L::store(few + chosen * L::kItem, L::first(std::min(L::kCount, room - chosen)), x);
+    chosen += more;
+    return true;
+  });
+  return fits ? chosen : -1;
+}
+
+/// The same back, into an array in one piece.
+template <class T>
+FRAMEJIT_IN_VECTORS int64_t expand_in_vectors(const Row& row, char* all, const char* few, int64_t room) {
+  using L = Lanes<T>;
+  int64_t taken = 0;
+  const bool fits = for_each_vector<T, false>(row, [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
+    const int64_t more = _mm_popcnt_u32(some);
+    if (taken + more > room) return false;
+    L::store(all + i * L::kItem, L::first(count),
+             L::expand(L::of(some), L::load(L::first(more), few + taken * L::kItem)));
+    taken += more;
+    return true;
+  });
+  return fits ? taken : -1;
+}
+
+/// Can elements of `item` bytes, of which two are `stride` bytes apart, be moved in vectors?
+bool has_vectors(const Row& row, int64_t item, int64_t stride) {
+  return item >= 4 && row.mask_stride == 1 && stride == item && detected_cpu().isa == Isa::Avx512;
 }
 
 /// Elements of one size along a row of the array, to `few`, where there is room for `room`; how many, or -1 where it
 /// does not do.
 template <class T>
-int64_t compress_row(Row row, const char* all, int64_t stride, char* few, int64_t room) {
+int64_t compress_row(const Row& row, const char* all, int64_t stride, char* few, int64_t room) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
-  int64_t chosen = 0;
   if constexpr (kItem >= 4)
-    if (row.mask_stride == 1 && stride == kItem && detected_cpu().isa == Isa::Avx512) {
-      int64_t done;
-      std::tie(chosen, done) = compress_in_vectors<T>(row, all, few, room);
-      row.mask += done;
-      row.length -= done;
-      all += done * stride;
-    }
+    if (has_vectors(row, kItem, stride)) return compress_in_vectors<T>(row, all, few, room);
+  int64_t chosen = 0;
   bool fits = true;
   for_each_of(row, [&](int64_t i, bool takes) {
     if (chosen == room) {
@@ -135,16 +188,20 @@ int64_t compress_row(Row row, const char* all, int64_t stride, char* few, int64_
   return fits ? chosen : -1;
 }
 
-/// The same back, into memory of zeros.
+/// The same back, into memory in one piece.
 template <class T>
 int64_t expand_row(const Row& row, char* all, const char* few, int64_t stride, int64_t room) {
+  constexpr auto kItem = static_cast<int64_t>(sizeof(T));
+  if constexpr (kItem >= 4)
+    if (has_vectors(row, kItem, stride)) return expand_in_vectors<T>(row, all, few, room);
+  std::memset(all, 0, static_cast<std::size_t>(row.length * kItem));
   if (room == 0) return 0;
   int64_t taken = 0;
   for_each_of(row, [&](int64_t i, bool takes) {
     T element;
     std::memcpy(&element, few + std::min(taken, room - 1) * stride, sizeof(T));
     const T nothing{};
-    std::memcpy(all + i * static_cast<int64_t>(sizeof(T)), takes ? &element : &nothing, sizeof(T));
+    std::memcpy(all + i * kItem, takes ? &element : &nothing, sizeof(T));
     taken += takes;
   });
   return taken <= room ? taken : -1;
@@ -200,24 +257,45 @@ bool for_each_row(const StridedArray& mask, std::span<const int64_t> strides, F&
   }
 }
 
+/// Do elements of `bytes` bytes lie in C order without gaps?
+bool is_packed(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t bytes) {
+  for (std::size_t a = shape.size(); a-- > 0; bytes *= shape[a])
+    if (shape[a] != 1 && strides[a] != bytes) return false;
+  return true;
+}
+
+/// Calls f(row, offset by `strides`, distance of its blocks) for each row of a mask, or once if all of them are one row
+/// of blocks of `bytes` bytes; until it answers false.
+template <class F>
+bool for_each_run(const StridedArray& mask, std::span<const int64_t> strides, int64_t bytes, F&& f) {
+  const std::size_t rank = mask.shape.size();
+  if (is_packed(mask.shape, mask.strides, 1) && is_packed(mask.shape, strides.first(rank), bytes)) {
+    int64_t length = 1;
+    for (int64_t n : mask.shape) length *= n;
+    return f(Row{mask.data, length, 1}, 0, bytes);
+  }
+  return for_each_row(mask, strides, [&](const Row& row, int64_t offset, std::span<const int64_t>) {
+    return f(row, offset, strides[rank - 1]);
+  });
+}
+
 }  // namespace
 
 bool compress(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
   const StridedArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
-  const std::size_t rank = mask.shape.size(), inner = rank - 1;
+  const std::size_t rank = mask.shape.size();
   const Block block(x.shape.subspan(rank), x.strides.subspan(rank), static_cast<std::size_t>(graph::size_of(x.dtype)));
   int64_t room = out.shape[0];
   if (room == 0) return true;
   char* few = out.data;
-  const bool fits = for_each_row(mask, x.strides, [&](const Row& row, int64_t offset, std::span<const int64_t>) {
+  const bool fits = for_each_run(mask, x.strides, block.bytes, [&](const Row& row, int64_t offset, int64_t stride) {
     const char* all = x.data + offset;
     int64_t chosen = 0;
     if (block.is_element()) {
-      chosen =
-          with_element(block.item, [&]<class T>() { return compress_row<T>(row, all, x.strides[inner], few, room); });
+      chosen = with_element(block.item, [&]<class T>() { return compress_row<T>(row, all, stride, few, room); });
     } else {
       for_each_of(row, [&](int64_t i, bool takes) {
-        if (takes && chosen < room) block.copy(all + i * x.strides[inner], few + chosen * block.bytes);
+        if (takes && chosen < room) block.copy(all + i * stride, few + chosen * block.bytes);
         chosen += takes;
       });
     }
@@ -256,22 +334,18 @@ bool nonzero(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
 
 bool expand(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
   const StridedArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
-  const std::size_t rank = mask.shape.size(), inner = rank - 1;
   const Block block(x.shape.subspan(1), x.strides.subspan(1), static_cast<std::size_t>(graph::size_of(x.dtype)));
-  int64_t places = 1;
-  for (int64_t n : mask.shape) places *= n;
-  std::memset(out.data, 0, static_cast<std::size_t>(places * block.bytes));
   int64_t room = x.shape[0];
-  if (room == 0) return true;
   const char* few = x.data;
-  const bool fits = for_each_row(mask, out.strides, [&](const Row& row, int64_t offset, std::span<const int64_t>) {
+  const bool fits = for_each_run(mask, out.strides, block.bytes, [&](const Row& row, int64_t offset, int64_t stride) {
     char* all = out.data + offset;
     int64_t taken = 0;
     if (block.is_element()) {
       taken = with_element(block.item, [&]<class T>() { return expand_row<T>(row, all, few, x.strides[0], room); });
     } else {
+      std::memset(all, 0, static_cast<std::size_t>(row.length * block.bytes));
       for_each_of(row, [&](int64_t i, bool takes) {
-        if (takes && taken < room) block.copy(few + taken * x.strides[0], all + i * out.strides[inner]);
+        if (takes && taken < room) block.copy(few + taken * x.strides[0], all + i * stride);
         taken += takes;
       });
     }

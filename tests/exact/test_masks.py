@@ -575,3 +575,21 @@ def test_expressions_of_what_a_mask_chooses_that_are_computed_for_these_alone(fu
     other[:2] = [False, True]
     check(function, (x, mask), (x, other))
     assert "compress" in graphs_of(function, x, mask)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(40,), (130,), (5, 13), (3, 1, 70), (2, 64, 3)])
+def test_elements_that_a_mask_chooses_there_and_back(dtype, shape):
+    def function(x, mask):
+        x[mask] = np.sort(x[mask])
+        return x
+
+    rng = np.random.default_rng(7)
+    x = rng.integers(0, 100, shape).astype(dtype)
+    masks = [rng.random(shape) < chosen for chosen in (0.0, 0.02, 0.5, 0.98, 1.0)]
+    masks[0].flat[-1] = True
+    check(function, *((x, mask) for mask in masks), (np.asfortranarray(x), masks[2]), modes=("", "guards"))
+    every_other = np.repeat(x, 2, axis=-1)[..., ::2]
+    check(function, (every_other, masks[2]), (every_other, np.asfortranarray(masks[2])), modes=("",))
+    text = graphs_of(function, x, masks[2])
+    assert "compress" in text and "expand" in text
