@@ -31,7 +31,10 @@ SHAPES = [
     "return np.dstack((x, y))", "return np.roll(x, 1)", "return np.roll(x, -3, axis=0)", "return np.roll(x, (1, 2), axis=(0, -1))",
     "return np.flip(x)", "return np.flip(x, axis=0) + y", "return np.flip(x, 0)", "return np.fliplr(x)", "return np.rot90(x)",
     "return np.moveaxis(x, 0, -1)", "return np.expand_dims(x, 0)", "return np.atleast_1d(x), np.atleast_2d(y)", "return np.tile(x, 2)",
-    "return np.tile(x, (2, 1))", "return np.repeat(x, 3)", "return np.repeat(x, 2, axis=0)", "return np.diff(x)",
+    "return np.tile(x, (2, 1))", "return np.repeat(x, 3)", "return np.repeat(x, 2, axis=0)",
+    "return x.repeat(2), x.repeat(3, axis=-1) + 1, np.repeat(x, 1, 0), np.repeat(x, True), np.repeat(x, 0)", "return np.repeat(x, (2,)), np.repeat(x, -1)",
+    "return np.repeat(x.sum(), 3, axis=0), np.repeat(x, np.int64(2), axis=5)", "z = np.repeat(x, 2)\n    x += 1\n    z[0] = 3\n    return x, z, z.base is None",
+    "return np.repeat(x, np.arange(x.shape[0]), axis=0), np.repeat([1, 2], 2), np.repeat(x, 2.5)", "return np.diff(x)",
     "return np.diff(x, axis=0)", "return np.pad(x, 1)", "return np.pad(x, 2, mode='edge')", "return np.split(x, 1)",
     "return np.array_split(x, 3)", "return np.triu(x)", "return np.tril(x, -1)", "return np.ravel(x), np.transpose(y)",
     "return np.array([x, y])", "return np.array([x, x])", "z = np.empty_like(x)\n    z[...] = y\n    return z",
@@ -406,3 +409,16 @@ def test_a_column_in_its_own_shape(shape):
 
     for make in (lambda: np.arange(20.0).reshape(5, 4)[:, :1], lambda: np.arange(5.0).reshape(5, 1), lambda: np.arange(20.0).reshape(5, 4)[:, 2:3].T.T):
         assert_same(reshaped, lambda make=make: (make(),))
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_repeated_elements_are_read_where_they_are_used(order):
+    def function(x, y):
+        return np.repeat(x, 3, axis=1) * y + x.repeat(3).reshape(y.shape)
+
+    x = np.arange(8.0).reshape(2, 4)
+    x = np.repeat(x, 2, axis=0)[::2] if order == "strided" else np.asarray(x, order=order)
+    y = np.linspace(0, 1, 24).reshape(2, 12)
+    marked = framejit.jit(function, fullgraph=True)
+    assert marked(x, y).tobytes() == function(x, y).tobytes()
+    assert "library_call" not in marked.graphs()

@@ -129,3 +129,46 @@ def test_a_large_matrix_and_its_transpose_are_left_to_blas_at_o1(dtype):
         for got, expected in zip(fj.jit(gram, jit_level="O1")(x), gram(x)):
             np.testing.assert_allclose(got, expected, rtol=0, atol=rows * 60 * np.finfo(dtype).eps)
             assert np.array_equal(got, got.T) or not calls
+
+
+BATCHES = [
+    ((3, 4, 5), (5, 2)), ((3, 4, 5), (3, 5, 2)), ((6, 5, 1, 7), (7, 7)), ((2, 1, 4, 5), (3, 5, 6)), ((0, 4, 5), (5, 2)), ((60, 2, 80), (80, 70)),
+]  # fmt: skip
+# BLAS is as fast for these.
+LARGE_BATCHES = [((3, 4, 5), (5,)), ((5,), (3, 5, 2)), ((2, 3, 40, 33), (2, 3, 33, 50)), ((60, 1, 80), (60, 80, 170))]
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "reversed"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("left, right", BATCHES + LARGE_BATCHES)
+def test_batches_are_products_of_the_core_at_o1(left, right, dtype, layout):
+    def function(a, b):
+        return a @ b, np.matmul(a, b) + 1
+
+    rng = np.random.default_rng(11)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in (left, right))
+    a = {"C": a, "F": np.asfortranarray(a), "strided": np.repeat(a, 2, axis=-1)[..., ::2], "reversed": np.flip(a)}[layout]
+    marked = fj.jit(function, jit_level="O1")
+    expected = function(a, b)
+    exact, magnitude = a.astype(np.longdouble) @ b, np.abs(a) @ np.abs(b)
+    for got, usual in zip(marked(a, b), expected):
+        assert got.dtype == usual.dtype and got.shape == usual.shape and got.strides == usual.strides
+    bound = (a.shape[-1] + 1) * np.finfo(dtype).eps * magnitude
+    assert np.all(np.abs(marked(a, b)[0] - exact) <= bound)
+    if a.size:
+        text = text_at_o1(function, a, b)
+        is_own = (left, right) in BATCHES
+        assert ("matmul" in text, "library_call" in text) == (is_own, not is_own)
+
+
+def test_what_is_not_finite_in_a_batch_is_numpys():
+    def function(a, b):
+        return a @ b
+
+    marked = fj.jit(function, jit_level="O1")
+    for value in (np.inf, np.nan, 1e308):
+        a, b = np.ones((3, 4, 5)), np.full((5, 2), 2.0)
+        a[1, 2, 3] = value
+        b[3, 1] = 0.0
+        with np.errstate(all="ignore"):
+            assert np.array_equal(marked(a, b), function(a, b), equal_nan=True)

@@ -45,7 +45,19 @@ bool is_large_symmetric(const graph::Graph& graph, ValueId a, ValueId b) {
          graph.shapes().hint(x.shape[0]) >= kLeastRows;
 }
 
-/// Of 1-D and 2-D arrays and, as np.matmul has them, batches of integers.
+/// NumPy calls BLAS for each matrix of a batch. Where these are small, or rows that one matrix multiplies, calls take
+/// longer than a core does.
+bool is_faster_batch(const graph::Graph& graph, ValueId a, ValueId b) {
+  constexpr int64_t kSmall = 8192, kFewRows = 4;  // products of elements; rows
+  const graph::Type &x = graph.type(a), &y = graph.type(b);
+  if (x.rank() < 2 || y.rank() < 2) return false;
+  const graph::ShapeEnv& shapes = graph.shapes();
+  const int64_t rows = shapes.hint(x.shape.end()[-2]);
+  return shapes.hint(x.shape.end()[-2] * x.shape.back() * y.shape.back()) <= kSmall ||
+         (y.rank() == 2 && rows <= kFewRows);
+}
+
+/// Of 1-D and 2-D arrays and, as np.matmul has them, of batches.
 Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* right) {
   std::array<Operand, 2> operands;
   std::array<arrays::OperandType, 2> types;
@@ -60,8 +72,7 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   FRAMEJIT_TRY(loop, arrays::loop_types(matmul_ufunc(), types));
   const bool integers = graph::is_int(loop.out), batched = std::max(ranks[0], ranks[1]) > 2;
   const bool floats = session.o1() && (loop.out == DType::F32 || loop.out == DType::F64);
-  if (batched && (is_dot || !integers))
-    return break_at(BreakId::UnsupportedArgument, "a matrix product of arrays that are not 1-D or 2-D");
+  if (batched && is_dot) return break_at(BreakId::UnsupportedArgument, "np.dot of arrays that are not 1-D or 2-D");
   if (!floats && !(integers && module::target_cpu().isa != codegen::Isa::None))
     return break_at(BreakId::UnsupportedArgument, "a matrix product of " + std::string(graph::name_of(loop.out)));
   const auto type_of = [&](const Operand& o) -> const graph::Type& { return session.graph().type(o.id); };
@@ -78,7 +89,9 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   FRAMEJIT_TRY(b, convert(session, operands[1], loop.in[1]));
   if (floats && is_large_symmetric(session.graph(), a, b))
     return break_at(BreakId::UnsupportedArgument, "a product of a matrix and its own transpose");
-  FRAMEJIT_TRY(product, integers ? integer_product(session, a, b, 'K') : built(session.builder().matmul(a, b)));
+  if (floats && batched && !is_faster_batch(session.graph(), a, b))
+    return break_at(BreakId::UnsupportedArgument, "a product of batches of large matrices");
+  FRAMEJIT_TRY(product, integers ? integer_product(session, a, b, 'K') : built(session.builder().matmul(a, b, 'K')));
   if (floats) {
     FRAMEJIT_REQUIRE(flag_if_not_finite(session, product));
   }

@@ -499,6 +499,47 @@ Captured<Value*> call_concatenate(const Call& call) {
   return fresh_array(session, result);
 }
 
+/// np.repeat by one number: a broadcast view that is written to memory of its own. Numbers for each element are
+/// NumPy's.
+Captured<Value*> call_repeat(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "repeats", "axis"}, 2));
+  Session& session = call.session;
+  graph::GraphBuilder& builder = session.builder();
+  const std::optional<Dim> count = v[1]->is_array() ? std::nullopt : as_dim(*v[1]);
+  const bool is_number = count && count->is_const() && count->value() > 0;
+  const bool is_array =
+      v[0]->is_array() && v[0]->wrap() == Wrap::NdArray && session.graph().type(v[0]->id()).rank() > 0;
+  if (!is_number || !is_array) return library_call(session, call.callable, call.args, call.keywords);
+  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  ValueId elements = x->id();
+  int axis = 0;
+  if (absent(v[2])) {
+    FRAMEJIT_TRY(line, built(builder.reshape(elements, {session.graph().type(elements).size()})));
+    elements = line;
+  } else {
+    FRAMEJIT_TRY(given, axis_argument(session, v[2], session.graph().type(elements).rank()));
+    axis = given;
+  }
+  const graph::Type type = session.graph().type(elements);
+  Dims shape = type.shape, apart = type.shape;
+  const auto along = static_cast<std::size_t>(axis);
+  shape[along] = settle(session, shape[along] * *count);
+  apart.insert(apart.begin() + axis + 1, *count);
+  const ValueId result = builder.empty(type.dtype, std::move(shape));
+  FRAMEJIT_TRY(place, built(builder.reshape(result, apart)));
+  FRAMEJIT_TRY(repeated, built(builder.broadcast_to(builder.expand_dims(elements, axis + 1), std::move(apart))));
+  FRAMEJIT_REQUIRE(write(session, place, repeated));
+  return fresh_array(session, result);
+}
+
+/// The method has no name for the interpreter's function, which is called in its place.
+Captured<Value*> method_repeat(const Call& call) {
+  static PyObject* const repeat = PyObject_GetAttrString(arrays::numpy_module(), "repeat");  // does the same
+  Call same = call;
+  same.callable = repeat;
+  return call_repeat(same);
+}
+
 Captured<Value*> method_clip(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "min", "max", "out"}, 1));
   if (!absent(v[3]) && numpy_version().major < 2)
@@ -519,6 +560,7 @@ constexpr FunctionRow kFunctions[] = {
     {"expand_dims", call_expand_dims},
     {"squeeze", call_squeeze},
     {"concatenate", call_concatenate, Op::Param, true},
+    {"repeat", call_repeat},
     {"broadcast_arrays", call_broadcast_arrays},
     {"as_strided", call_as_strided, Op::Param, false, "numpy.lib.stride_tricks"},
     {"head", call_head, Op::Param, false, python_names::kLibraryFunctions},
@@ -528,7 +570,7 @@ constexpr FunctionRow kMethods[] = {
     {"view", method_view},       {"diagonal", method_diagonal},   {"conj", method_conj},
     {"conjugate", method_conj},  {"reshape", method_reshape},     {"ravel", call_ravel},
     {"flatten", method_flatten}, {"transpose", method_transpose}, {"swapaxes", call_swapaxes},
-    {"squeeze", call_squeeze},   {"clip", method_clip},
+    {"squeeze", call_squeeze},   {"clip", method_clip},           {"repeat", method_repeat},
 };
 
 // Attributes.
