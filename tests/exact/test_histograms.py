@@ -94,3 +94,19 @@ def test_edges_outlive_other_histograms():
 
     assert steps_of(function, np.arange(9.0)).count("histogram") == 2
     assert_same(function, lambda: (np.arange(9.0),), calls=3)
+
+
+@pytest.mark.parametrize("first, width", [(0.0, 1.0), (1e6, 1.0), (-3e15, 4096.0), (1e300, 1e290), (0.0, 1e-300)])
+@pytest.mark.parametrize("bins", [1, 7, 1000])
+def test_blocks_with_and_without_numbers_at_an_edge(first, width, bins):
+    rng = np.random.default_rng(bins)
+    x, weights = first + rng.random(5000) * width, rng.random(5000)
+    x[:2] = first, first + width
+    edges = np.linspace(first, first + width, bins + 1)
+    x[600:900] = np.nextafter(edges[rng.integers(0, bins + 1, 300)], rng.choice([-np.inf, np.inf], 300)).clip(first, first + width)
+    x[1500:3500] = edges[rng.integers(0, bins + 1, 2000)]
+    for name in ("default", "weights"):
+        call = (lambda x, w: np.histogram(x, bins)) if name == "default" else (lambda x, w: np.histogram(x, bins, weights=w))
+        assert_same(call, lambda: (x, weights), calls=2)
+        assert_same(call, lambda: (x[:1000:2], weights[:500]), calls=2)
+    assert_same(lambda x, w: np.histogram(x, bins, (first, first + width / 2), weights=w), lambda: (x, weights), calls=2)
