@@ -8,6 +8,7 @@
 
 #include "graph/support/check.h"
 #include "runtime/band.h"
+#include "runtime/product_pair.h"
 
 namespace framejit::runtime {
 
@@ -183,7 +184,12 @@ class Binder {
     for (const BoundStep& step : bound.steps) bound.nanoseconds += nanoseconds_of(step);
     find_waves(bound);
     if (!beside_) find_bands(program_, bound, block_bytes);
+    find_product_pairs(program_, bound);
     lay_out_temps(bound);
+    for (ProductPair& pair : bound.pairs) {
+      pair.partials = bound.temp_bytes;
+      bound.temp_bytes += round_up(pair.partial_bytes, kTempAlignment);
+    }
     const int64_t reserve = bound.temp_bytes;
     auto band = bound.bands.begin();
     for (std::size_t i = 0, end; i < bound.steps.size(); i = end) {
@@ -637,6 +643,10 @@ class Binder {
           first[b] = std::min<std::size_t>(first[b], flow->target);
           last[b] = std::max(last[b], i);
         });
+    }
+    for (const ProductPair& pair : bound.pairs) {
+      std::size_t& begin = first[product_of(bound.steps[pair.second])->c.buffer];
+      begin = std::min(begin, pair.first);
     }
     std::set<BufferIndex> in_band;
     for (const Band& band : bound.bands)

@@ -148,6 +148,14 @@ struct Band {
   bool parallel = true;
 };
 
+/// Two products of one matrix that are run together (product_pair.h).
+struct ProductPair {
+  std::size_t first = 0, second = 0;  // steps
+  int64_t parts = 1, block = 0;       // of the rows of the matrix; rows of it that stay in the cache
+  int64_t partial_bytes = 0;          // sums over all parts but the first one
+  int64_t partials = 0;               // where they lie in the memory of the temporaries
+};
+
 /// Of the symbols: those that are measured lie somewhere in between.
 struct SymbolRanges {
   std::vector<int64_t> least, most;
@@ -170,6 +178,7 @@ struct Bound {
   std::vector<std::size_t>
       wave_end;             // by step: behind the last of those that it stands among and may run beside, or of its band
   std::vector<Band> bands;  // in the order of their steps
+  std::vector<ProductPair> pairs;   // in the order of their first steps
   std::vector<int64_t> dim_values;  // by buffer
   double nanoseconds = 0;
   bool redo = false;          // a condition does not hold: NumPy's own answer is needed

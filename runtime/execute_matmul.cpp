@@ -181,7 +181,7 @@ class Runner : ProductParts {
       for (int64_t at = 0; at < p_.k; at += MatMulCore::kRowDepth) {
         args.a = a_at_ + at * p_.a_k;
         args.b = b_at_ + at * p_.b_k + column * core_.item;
-        args.add = at > 0;
+        args.add = p_.added || at > 0;
         call(MatMulCore::vector_matrix(static_cast<int>(std::min<int64_t>(MatMulCore::kRowDepth, p_.k - at))), args);
       }
     }

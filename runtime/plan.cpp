@@ -16,6 +16,7 @@
 #include "runtime/execute.h"
 #include "runtime/fold.h"
 #include "runtime/perf_names.h"
+#include "runtime/product_pair.h"
 #include "runtime/scheduler.h"
 #include "runtime/trace.h"
 
@@ -554,6 +555,13 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<Ready>& own,
     if (band != now.bands.end() && band->first == i) {
       const TraceSpan span("kernel", "band");
       execute_band(now, *band, state, run_loop);
+      continue;
+    }
+    const auto pair =
+        std::ranges::find_if(now.pairs, [&](const ProductPair& p) { return p.first == i || p.second == i; });
+    if (pair != now.pairs.end()) {
+      const TraceSpan span("kernel", "products of one matrix");
+      if (pair->first == i) execute_product_pair(now, *pair, memory + pair->partials, state);
       continue;
     }
     if (done > i + 1) {

@@ -172,3 +172,43 @@ def test_what_is_not_finite_in_a_batch_is_numpys():
         b[3, 1] = 0.0
         with np.errstate(all="ignore"):
             assert np.array_equal(marked(a, b), function(a, b), equal_nan=True)
+
+
+def there_and_back(a, x, y, u, v):
+    return (a @ x) @ a
+
+
+def both(a, x, y, u, v):
+    return y @ a, a @ x
+
+
+def updates(a, x, y, u, v):
+    u += a @ x
+    v -= a.T @ y
+    return u, v
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("function", [there_and_back, both, updates])
+def test_products_with_one_large_matrix(function, dtype):
+    rng = np.random.default_rng(12)
+    a, x, y, u, v = (rng.standard_normal(shape).astype(dtype) for shape in ((4001, 807), 807, 4001, 4001, 807))
+    seen, before = [], fj.config.num_threads
+    try:
+        for threads in (1, 2):
+            fj.config.num_threads = threads
+            marked = fj.jit(function, jit_level="O1", fullgraph=True)
+            for _ in range(2):
+                seen.append(marked(a, x, y, u.copy(), v.copy()))
+        wide = [z.astype(np.longdouble) for z in (a, x, y, u, v)]
+        magnitudes = [np.abs(z) for z in wide]
+        for got, again, exact, magnitude in zip(*(r if isinstance(r, tuple) else (r,) for r in (seen[0], seen[-1], function(*wide), function(*magnitudes)))):
+            assert got.tobytes() == again.tobytes()
+            bound = np.abs(magnitude) + (2 * np.abs(v) if function is updates and len(got) == 807 else 0)
+            assert np.all(np.abs(got - exact) <= 2 * (4001 + 807) * np.finfo(dtype).eps * bound)
+        a[7, 5] = np.inf
+        with np.errstate(all="ignore"):
+            pairs = zip(*(r if isinstance(r, tuple) else (r,) for r in (marked(a, x, y, u.copy(), v.copy()), function(a, x, y, u.copy(), v.copy()))))
+            assert all(np.array_equal(np.isfinite(got), np.isfinite(usual)) for got, usual in pairs)
+    finally:
+        fj.config.num_threads = before
