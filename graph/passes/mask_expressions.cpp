@@ -50,7 +50,7 @@ bool is_moderate(double part) { return part == 0 || (std::abs(part) > 1e-30 && s
 
 bool is_moderate(Complex value) { return is_moderate(value.real()) && is_moderate(value.imag()); }
 
-/// A complex operator on numbers of which no formula sets a flag; nothing where that is not known.
+/// A complex operator on moderate numbers, of which no formula sets a flag; nothing where that is not known.
 std::optional<Complex> apply_complex(Op op, Complex a, Complex b) {
   switch (op) {
     case Op::Add: return a + b;
@@ -149,7 +149,7 @@ class MaskExpressions {
     return out;
   }
 
-  /// A dimension beside an array of one axis goes by the count.
+  /// A dimension goes by the count, and is not the length of a member.
   void refuse(const Dim& dim) {
     if (const std::size_t family = family_of(dim); family != kNone) families_[family].fits = false;
   }
@@ -169,9 +169,16 @@ class MaskExpressions {
       if (member_of_[index(v)] != kNone) families_[member_of_[index(v)]].fits = false;
     // Two counts of one mask are equal, whatever is recorded; and a limit may be that of no count.
     for (const DimGuard& g : graph_.shapes().guards()) {
-      const bool same = g.relation == Relation::Eq && g.outcome && family_of(g.left) == family_of(g.right);
+      const bool same = g.relation == Relation::Eq && g.outcome && is_symbol(g.left) && is_symbol(g.right) &&
+                        family_of(g.left) == family_of(g.right);
       if (!same && !is_always_less(g)) refuse(g.left), refuse(g.right);
     }
+  }
+
+  static bool is_symbol(const Dim& dim) {
+    std::vector<SymbolId> symbols;
+    dim.collect_symbols(symbols);
+    return symbols.size() == 1 && dim == Dim::symbol(symbols[0]);
   }
 
   /// Does it hold for each number of elements that a mask may choose?
