@@ -113,14 +113,12 @@ class OuterVectors : public OuterLanes {
 
   /// What an edge gives to a parameter. A loop that lanes leave in different rounds has kept it.
   Id given(const ExitEdge& e, std::size_t i, std::size_t l, Form::Kind kind) {
-    if (loop_of_[e.block] != l)
-      if (const auto kept = given_.find(cfg_.blocks[target(e)].params[i]); kept != given_.end() && is_kept(e, l))
-        return kept->second;
+    if (loop_of_[e.block] != l) {
+      const std::size_t inner = child_at(place_of(e.block, l));
+      if (loops_[inner].masked) return given_.at({inner, cfg_.blocks[target(e)].params[i]});
+    }
     return value(args_of(e)[i], kind);
   }
-
-  /// Does an edge come out of a loop that lanes leave in different rounds?
-  bool is_kept(const ExitEdge& e, std::size_t l) const { return loops_[child_at(place_of(e.block, l))].masked; }
 
   /// What the parameters of a place, or of the next round, are given.
   Id chosen(const std::vector<ExitEdge>& edges, std::size_t i, std::size_t l, uint32_t up, Form::Kind kind) {
@@ -349,9 +347,13 @@ class OuterVectors : public OuterLanes {
       set(v, kinds[i], made);
     }
     if (loop.masked)
-      for (Id p : params_behind(l)) given_[p] = vector_param(after, cfg_.at(p).type);
-    for (std::size_t k = 0; k < ways; ++k)
-      left_[{loop.exits[k].block, loop.exits[k].which}] = vector_param(after, Type::I64);
+      for (Id p : params_behind(l)) given_[{l, p}] = vector_param(after, cfg_.at(p).type);
+    for (std::size_t k = 0; k < loop.exits.size(); ++k) {
+      // A way that is the only one is taken by all lanes, though a loop in this one has several.
+      const std::pair edge(loop.exits[k].block, loop.exits[k].which);
+      if (ways == 0) left_.erase(edge);
+      else left_[edge] = vector_param(after, Type::I64);
+    }
   }
 
   // The rounds of the outer loop.
@@ -463,9 +465,9 @@ class OuterVectors : public OuterLanes {
     return next;
   }
 
-  std::map<std::size_t, Id> held_;    // by variable: what each lane has set last
-  std::map<Id, Form> forms_of_outs_;  // in the loops that they are used behind
-  std::map<Id, Id> given_;            // by parameter: what loops have kept for it
+  std::map<std::size_t, Id> held_;                  // by variable: what each lane has set last
+  std::map<Id, Form> forms_of_outs_;                // in the loops that they are used behind
+  std::map<std::pair<std::size_t, Id>, Id> given_;  // by loop and parameter: what the loop has kept for it
 };
 
 }  // namespace
