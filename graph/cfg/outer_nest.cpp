@@ -448,7 +448,8 @@ std::optional<std::vector<std::pair<Id, Id>>> OuterNest::must_be_apart(bool is_o
 bool OuterNest::is_fixed(Id v, std::size_t l) const {
   if (v == kNone || !is_inside(v) || !is_in(block_of_[v], l)) return true;
   const Node& n = cfg_.at(v);
-  if (cfg_.is_param[v] || info(n.op).effect != Effect::Pure) return false;
+  const bool divides = n.op == Op::FloorDiv || n.op == Op::FloorMod;  // where its numbers have been checked
+  if (cfg_.is_param[v] || info(n.op).effect != Effect::Pure || divides) return false;
   return std::all_of(std::begin(n.args), std::end(n.args), [&](Id a) { return is_fixed(a, l); });
 }
 
