@@ -73,11 +73,13 @@ Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_
 
   asmjit::CodeHolder code;
   code.init(asmjit::Environment::host());
-  ErrorRecorder errors;
-  code.setErrorHandler(&errors);
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
-  asmjit::x86::Compiler cc(&code);
+  // Nothing may throw where a code holder and a compiler come together.
+  asmjit::x86::Compiler cc;
+  if (code.attach(&cc) != asmjit::kErrorOk) throw std::bad_alloc();
+  ErrorRecorder errors;
+  code.setErrorHandler(&errors);
 #ifdef NDEBUG
   const bool validates = with_listing;
 #else

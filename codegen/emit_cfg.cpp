@@ -231,11 +231,13 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   use_asmjit_shim();
   asmjit::CodeHolder code;
   code.init(asmjit::Environment::host());
-  ErrorRecorder errors;
-  code.setErrorHandler(&errors);
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
-  asmjit::x86::Compiler cc(&code);
+  // Nothing may throw where a code holder and a compiler come together.
+  asmjit::x86::Compiler cc;
+  if (code.attach(&cc) != asmjit::kErrorOk) throw std::bad_alloc();
+  ErrorRecorder errors;
+  code.setErrorHandler(&errors);
   const auto tabled = CfgEmitter::emit_functions(cfg, cc, isa, self);
   cc.finalize();
   code.flatten();

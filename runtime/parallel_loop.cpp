@@ -6,6 +6,7 @@
 #include "runtime/parallel_loop.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -30,6 +31,7 @@ constexpr int64_t kProbeNanoseconds = 20'000;
 constexpr int64_t kLongRound = 100'000'000;  // too much would be undone if the interpreter waits
 constexpr int64_t kSavedOfPiece = 1 << 18, kSavedOfRound = 1 << 20;  // bytes
 constexpr int64_t kMostRounds = int64_t{1} << 40;
+constexpr std::size_t kMostAxes = 16;          // of an access
 constexpr int kPieces = 16, kLeastPieces = 4;  // in a strip, for each thread
 constexpr int64_t kMostSetbacks = 10, kAskAgain = 32, kCompared = 4;
 constexpr int64_t kSmallNanoseconds = 120'000;
@@ -51,7 +53,8 @@ bool ParallelLoop::set_eager(bool on) { return std::exchange(eager, on); }
 
 bool ParallelLoop::is_wanted() { return eager || num_threads() > 1; }
 
-ParallelLoop::ParallelLoop(cfg::ParallelLoop& loop, Body body) : loop_(loop), body_(std::move(body)) {
+ParallelLoop::ParallelLoop(cfg::ParallelLoop& loop, Body body)
+    : loop_(loop), body_(std::move(body)), totals_(loop.sums.size()) {
   const cfg::Cfg& graph = loop.body;
   const auto fails = [&](uint32_t exit) { return exit != cfg::kNone && graph.number_of(exit) == 1; };
   for (uint32_t b : cfg::shape_of(graph).order) {
@@ -91,6 +94,7 @@ bool ParallelLoop::is_independent(int64_t rounds) const {
   };
   std::vector<Step> steps;
   for (const cfg::ParallelAccess& a : loop_.accesses) {
+    if (a.within.size() >= kMostAxes) return false;
     Step s{a.stores, sum(a.per_round), {loop_.frame[a.base], loop_.frame[a.base]}, {}};
     if (!fits(s.by)) return false;
     for (const cfg::ParallelAccess::Within& w : a.within) {
@@ -126,22 +130,27 @@ void ParallelLoop::for_each_stored(const Piece& piece, F f) const {
     struct Axis {
       int64_t length, stride, at;
     };
-    std::vector<Axis> axes{{piece.count, step, 0}};
-    for (const cfg::ParallelAccess::Within& w : a.within) axes.push_back({loop_.frame[w.length], number(w.stride), 0});
+    // No memory is asked for: what was stored is put back in any case.
+    std::array<Axis, kMostAxes> axes;
+    std::size_t count = 0;
+    axes[count++] = {piece.count, step, 0};
+    for (const cfg::ParallelAccess::Within& w : a.within) axes[count++] = {loop_.frame[w.length], number(w.stride), 0};
     int64_t bytes = a.size;
     // Neighbours are one.
-    for (std::size_t i = axes.size(); i-- > 0;)
+    for (std::size_t i = count; i-- > 0;)
       if (axes[i].stride == bytes) {
         bytes *= axes[i].length;
-        axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
-        i = axes.size();
+        std::copy(axes.begin() + static_cast<std::ptrdiff_t>(i + 1), axes.begin() + static_cast<std::ptrdiff_t>(count),
+                  axes.begin() + static_cast<std::ptrdiff_t>(i));
+        i = --count;
       }
     for (bool more = true; more;) {
       int64_t at = loop_.frame[a.base] + piece.first * step;
-      for (const Axis& axis : axes) at += axis.at * axis.stride;
+      for (std::size_t k = 0; k < count; ++k) at += axes[k].at * axes[k].stride;
       f(reinterpret_cast<char*>(at), static_cast<std::size_t>(bytes));
       more = false;
-      for (Axis& axis : axes) {
+      for (std::size_t k = 0; k < count; ++k) {
+        Axis& axis = axes[k];
         if ((more = ++axis.at < axis.length)) break;
         axis.at = 0;
       }
@@ -229,8 +238,8 @@ bool ParallelLoop::add_up(std::span<const Piece> pieces, std::vector<int64_t>& s
 /// All pieces, or none of them.
 bool ParallelLoop::keep_pieces(int64_t& rounds) {
   const std::span<Piece> pieces(pieces_.data(), std::exchange(used_, 0));
-  std::vector<int64_t> sums;
-  for (const cfg::ParallelLoop::Sum& sum : loop_.sums) sums.push_back(loop_.frame[sum.place]);
+  std::vector<int64_t>& sums = totals_;
+  for (std::size_t k = 0; k < sums.size(); ++k) sums[k] = loop_.frame[loop_.sums[k].place];
   const bool good =
       std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.failed; }) && add_up(pieces, sums);
   for (std::size_t k = 0; good && k < sums.size(); ++k) loop_.frame[loop_.sums[k].place] = sums[k];

@@ -79,6 +79,7 @@ class ParallelLoop {
 
   cfg::ParallelLoop& loop_;
   const Body body_;
+  std::vector<int64_t> totals_;  // of sums, in keep_pieces()
   bool may_fail_ = false;
   static constexpr unsigned char kNobodyWaits = 0;
   const unsigned char* poll_ = &kNobodyWaits;
