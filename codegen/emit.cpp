@@ -1,6 +1,7 @@
 // emit(): a LoopNest to position-independent bytes, through asmjit's register allocator.
 #include "codegen/emit.h"
 
+#include <memory>
 #include <new>
 #include <string>
 
@@ -75,9 +76,14 @@ Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_
   code.init(asmjit::Environment::host());
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
-  // Nothing may throw where a code holder and a compiler come together.
-  asmjit::x86::Compiler cc;
-  if (code.attach(&cc) != asmjit::kErrorOk) throw std::bad_alloc();
+  // Nothing may throw where a code holder and a compiler come together. If there is no memory for that, the compiler
+  // cannot be destroyed, as asmjit would take it out of the holder.
+  auto compiler = std::make_unique<asmjit::x86::Compiler>();
+  if (code.attach(compiler.get()) != asmjit::kErrorOk) {
+    static_cast<void>(compiler.release());
+    throw std::bad_alloc();
+  }
+  asmjit::x86::Compiler& cc = *compiler;
   ErrorRecorder errors;
   code.setErrorHandler(&errors);
 #ifdef NDEBUG

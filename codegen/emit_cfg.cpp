@@ -3,6 +3,7 @@
 
 #include <asmjit/x86.h>
 
+#include <memory>
 #include <new>
 #include <utility>
 #include <vector>
@@ -233,9 +234,14 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
   code.init(asmjit::Environment::host());
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
-  // Nothing may throw where a code holder and a compiler come together.
-  asmjit::x86::Compiler cc;
-  if (code.attach(&cc) != asmjit::kErrorOk) throw std::bad_alloc();
+  // Nothing may throw where a code holder and a compiler come together. If there is no memory for that, the compiler
+  // cannot be destroyed, as asmjit would take it out of the holder.
+  auto compiler = std::make_unique<asmjit::x86::Compiler>();
+  if (code.attach(compiler.get()) != asmjit::kErrorOk) {
+    static_cast<void>(compiler.release());
+    throw std::bad_alloc();
+  }
+  asmjit::x86::Compiler& cc = *compiler;
   ErrorRecorder errors;
   code.setErrorHandler(&errors);
   const auto tabled = CfgEmitter::emit_functions(cfg, cc, isa, self);

@@ -1,6 +1,7 @@
 // _core.set_tape_hook(callable or None).
 #include "ext/module/tape_hook.h"
 
+#include <new>
 #include <vector>
 
 #include "ext/module/module.h"
@@ -13,10 +14,14 @@ thread_local bool force_compiled = false;
 PyObject* call_tape(const char* name, PyObject* const* args, Py_ssize_t count) {
   capture::Ref<> text = capture::Ref<>::steal(PyUnicode_FromString(name));
   if (!text) return nullptr;
-  std::vector<PyObject*> all{text.get()};
-  all.insert(all.end(), args, args + count);
   PyObject* hook = tape_hook;
-  return PyObject_Vectorcall(hook, all.data(), all.size(), nullptr);
+  try {
+    std::vector<PyObject*> all{text.get()};
+    all.insert(all.end(), args, args + count);
+    return PyObject_Vectorcall(hook, all.data(), all.size(), nullptr);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
 }
 
 namespace {
