@@ -265,7 +265,8 @@ int64_t ParallelLoop::run(int64_t rounds) {
   int64_t done = 0;
   used_ = 0;
   try {
-    if ((is_wanted() || loop_.has_vectors) && !run(rounds - 1, done) && !eager) {
+    // Rounds that end because the interpreter waits say nothing about those to come.
+    if ((is_wanted() || loop_.has_vectors) && !run(rounds - 1, done) && !eager && !is_awaited()) {
       setbacks_ = std::min(setbacks_ + 1, kMostSetbacks);
       wait_ = int64_t{1} << setbacks_;
     }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -48,8 +49,9 @@ class Threaded {
       }
       bodies_.push_back(std::make_unique<Kernel>(loop->body, *isa));
       runners_.push_back(std::make_unique<runtime::ParallelLoop>(
-          *loop, [at = bodies_.back().get()](const int64_t* symbols, char* const* pointers, int64_t* out,
-                                             const unsigned char* poll) {
+          *loop, [this, at = bodies_.back().get()](const int64_t* symbols, char* const* pointers, int64_t* out,
+                                                   const unsigned char* poll) {
+            if (before_piece) before_piece();
             return at->function()(symbols, pointers, nullptr, out, poll);
           }));
     }
@@ -60,9 +62,13 @@ class Threaded {
     return kernel_ ? kernel_->run(symbols, pointers) : interpreted(graph_, symbols, pointers);
   }
   const Cfg& graph() const { return graph_; }
+  std::function<void()> before_piece;  // of rounds, as machine code
   std::size_t loops() const { return loops_.size(); }
   const runtime::ParallelLoop& runner(std::size_t k) const { return *runners_[k]; }
   const cfg::ParallelLoop& loop(std::size_t k) const { return *loops_[k]; }
+  void set_poll(const unsigned char* poll) {
+    for (const auto& runner : runners_) runner->set_poll(poll);
+  }
 
  private:
   Cfg graph_;
@@ -358,6 +364,41 @@ TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
   EXPECT_GT(float_sums, seeds / 20);
   EXPECT_GT(integer_sums, seeds / 20);
   EXPECT_GT(vectors, seeds / 20);
+}
+
+TEST(ParallelLoop, AnInterpreterThatWaitsDoesNotStopVectorsOfCallsToCome) {
+  cfg::set_outer_vectors_always(true);
+  runtime::set_num_threads(1);
+  int64_t compared = 0;
+  for (uint64_t seed = 0; seed < 60 && compared < 5; ++seed) {
+    Threaded way(RowNest(seed).make(), std::min(Isa::Avx512, detected_cpu().isa));
+    const auto rounds_alone = [&] {
+      int64_t rounds = 0;
+      for (std::size_t k = 0; k < way.loops(); ++k) rounds += way.runner(k).rounds_alone();
+      return rounds;
+    };
+    const auto run = [&](bool is_awaited) {
+      // It begins to wait while rounds are done.
+      unsigned char waits = 0;
+      way.before_piece = [&] { waits = is_awaited; };
+      std::vector<double> memory(6000, 0.5);
+      char* const middle = reinterpret_cast<char*>(memory.data() + 2500);
+      char* const pointers[] = {middle, middle + 8 * 1600};
+      way.set_poll(&waits);
+      const int64_t before = rounds_alone();
+      way.run({60, 5, 40, 40}, pointers);
+      return rounds_alone() - before;
+    };
+    const int64_t rounds = run(false);
+    if (rounds == 0 || run(false) != rounds) continue;  // a check fails
+    if (run(true) == rounds) continue;                  // no round asks
+    for (int call = 0; call < 5; ++call) EXPECT_LT(run(true), rounds);
+    EXPECT_EQ(run(false), rounds) << seed;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 5);
+  cfg::set_outer_vectors_always(false);
+  runtime::set_num_threads(0);
 }
 
 }  // namespace
