@@ -9,8 +9,8 @@
 
 namespace framejit::cfg {
 
-/// Of a loop that counts down its rounds; none: its rounds depend on each other, or it is left in another way. `flags`:
-/// see vectorize_outer_loop().
+/// Gives the variables of a loop that counts down its rounds. It gives nothing if the rounds depend on each other, or
+/// if the loop is left in another way. `flags`: see vectorize_outer_loop().
 std::optional<std::vector<OuterVariable>> inner_variables(const Cfg& cfg, const Shape& shape, uint32_t head,
                                                           const std::map<Id, Id>& flags);
 

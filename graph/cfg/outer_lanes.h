@@ -25,7 +25,7 @@ class OuterLanes : public OuterNest {
   Id constant(int64_t value);
   Id splat(Id v) { return in_lanes(Op::Splat, cfg_.at(v).type, v); }
   Id splat_of(int64_t value) { return splat(constant(value)); }
-  /// Of all lanes, or of the first one.
+  /// The number that a value is in all lanes, or in the first one.
   Id scalar(Id v);
   Id fresh_scalar(Id v);
   /// 0, and then one step more in each lane.
@@ -59,7 +59,7 @@ class OuterLanes : public OuterNest {
   Condition along(const ExitEdge& e, std::size_t l, uint32_t up);
   /// That control comes to a place, once it is at one that is always before it.
   Condition relative(uint32_t place, std::size_t l, uint32_t up);
-  /// Of a place in its round, with which lanes are in the loop.
+  /// Gives the condition under which a lane comes to a place in its round.
   Condition condition_of(uint32_t place, std::size_t l);
 
   // Nodes with effects.

@@ -52,9 +52,9 @@ class OuterNest {
     std::map<uint32_t, std::size_t> place;
     std::vector<uint64_t> behind;  // by place: places that each way from there to the end of the round comes to
     std::vector<ExitEdge> exits;   // to blocks of loops around it, in the order of their numbers
-    // Of these, those to which all lanes come that are still in the loop. Those that leave are in it no longer.
+    // The exits that all lanes reach which are still in the loop. A lane that leaves there is in it no longer.
     std::set<std::pair<uint32_t, int>> common;
-    std::vector<Id> outs;  // values that are used behind it
+    std::vector<Id> outs;  // values of the loop that other blocks use behind it
     bool masked = false;   // lanes leave it in different rounds
   };
 
@@ -126,7 +126,7 @@ class OuterNest {
   Form form_of(Id id, uint32_t b) const;
   static Form linear(int64_t times, Id by) { return times == 0 ? Form{Form::Uniform} : Form{Form::Linear, times, by}; }
   void find_mask(std::size_t l);
-  /// What is used behind a loop.
+  /// Finds the values of a loop that other blocks use behind it.
   void find_outs(std::size_t l);
   bool compares_f32(Id v) const;
   bool can_be_done(Id id, uint32_t b);

@@ -6,9 +6,9 @@
 // (`Uniform`); what grows by one number from lane to lane is a number too, of the first lane (`Linear`).
 //
 // Inner loops stay loops. One that all lanes leave in the same round is left by the branch that there was. In any
-// other, a vector says which lanes are still in it, and it goes on as long as there is one; what is used behind it is
-// kept where a lane leaves it. Branches become choices; loads, stores and checks are done in the lanes in which control
-// would come there. Where a check fails in any lane, control takes the exit of the check.
+// other, a vector says which lanes are still in it, and it goes on as long as there is one; a lane keeps its values
+// where it leaves, if they are used behind the loop. Branches become choices; loads, stores and checks are done in the
+// lanes in which control would come there. Where a check fails in any lane, control takes the exit of the check.
 #include "graph/cfg/outer_vectors.h"
 
 #include <algorithm>
@@ -109,9 +109,9 @@ class OuterVectors : public OuterLanes {
     return cfg_.add_param(b, cfg_.at(like).type, static_cast<uint8_t>(kind == Form::Lanes ? lanes_ : 1));
   }
 
-  // What is handed on.
+  // Values that edges hand on.
 
-  /// What an edge gives to a parameter. A loop that lanes leave in different rounds has kept it.
+  /// Gives the value that an edge hands to a parameter. A loop that lanes leave in different rounds has kept it.
   Id given(const ExitEdge& e, std::size_t i, std::size_t l, Form::Kind kind) {
     if (loop_of_[e.block] != l) {
       const std::size_t inner = child_at(place_of(e.block, l));
@@ -120,7 +120,7 @@ class OuterVectors : public OuterLanes {
     return value(args_of(e)[i], kind);
   }
 
-  /// What the parameters of a place, or of the next round, are given.
+  /// Gives the value of a parameter of a place, or of the next round.
   Id chosen(const std::vector<ExitEdge>& edges, std::size_t i, std::size_t l, uint32_t up, Form::Kind kind) {
     std::vector<Id> values;
     for (const ExitEdge& e : edges) values.push_back(given(e, i, l, kind));

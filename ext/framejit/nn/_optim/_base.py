@@ -17,7 +17,7 @@ _GROUP_KEYS = ("params", "lr", "weight_decay", "grad_centralization", "order_par
 
 
 class Optimizer(Cell):
-    """What the optimizers share.
+    """Base class of the optimizers.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Optimizer(Cell):
         A Cell is called with the number of the step; of a list, or a Tensor with one dimension, each step has its own, the last one from
         its end on. A number becomes the Parameter `learning_rate`, which may be written.
     parameters : list of Parameter, or list of dict
-        What is trained. A dict is a group: 'params', and its own 'lr', 'weight_decay' and 'grad_centralization' (the mean of the gradient,
+        The Parameters to train. A dict is a group: 'params', and its own 'lr', 'weight_decay' and 'grad_centralization' (the mean of the gradient,
         except for the first dimension, is taken off where the second one is a multiple of 16, as MindSpore has it); a dict with 'order_params' alone gives the order of all parameters.
     weight_decay : float or Cell
         Times the parameter, added to its gradient; without groups not for parameters with beta or gamma in their names. A Cell is called
@@ -237,7 +237,7 @@ class Optimizer(Cell):
         return tuple([True] * len(self.weights))
 
     def _begin(self) -> None:
-        """What a step does once."""
+        """Does the work that a step does once, not once for each parameter."""
 
     def _step(self) -> Any:
         """The number of this step, from 1 on."""
