@@ -434,7 +434,9 @@ std::optional<std::vector<std::pair<Id, Id>>> OuterNest::must_be_apart(bool is_o
     if (a.op != Op::Store) continue;
     const std::optional<int64_t> stride = stride_of(a, where);
     const bool steps = stride && (*stride >= size_of(a.mem) || -*stride >= size_of(a.mem));
-    if (!steps) return std::nullopt;
+    // Lanes take turns in each round of a loop in theirs, so one may store at a place before another one that comes
+    // first.
+    if (!steps || !is_fixed_in_round(a.args[0], where) || !is_fixed_in_round(a.args[1], where)) return std::nullopt;
     for (const auto& [other, place] : accesses_) {
       const Node& b = cfg_.at(other);
       const bool same = a.args[0] == b.args[0] && a.args[1] == b.args[1] && a.scale == b.scale && a.imm == b.imm &&
@@ -451,6 +453,12 @@ bool OuterNest::is_fixed(Id v, std::size_t l) const {
   const bool divides = n.op == Op::FloorDiv || n.op == Op::FloorMod;  // where its numbers have been checked
   if (cfg_.is_param[v] || info(n.op).effect != Effect::Pure || divides) return false;
   return std::all_of(std::begin(n.args), std::end(n.args), [&](Id a) { return is_fixed(a, l); });
+}
+
+bool OuterNest::is_fixed_in_round(Id v, uint32_t b) const {
+  for (std::size_t l = loop_of_[b]; l != 0; l = loops_[l].parent)
+    if (!is_fixed(v, l)) return false;
+  return true;
 }
 
 bool OuterNest::depends_on(Id v, Id on) const {

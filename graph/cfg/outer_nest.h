@@ -93,6 +93,8 @@ class OuterNest {
   bool is_innermost(std::size_t l) const;
   bool divides_by_natural(const Node& n) const { return number(n.args[1]).value_or(0) > 0; }
   bool is_fixed(Id v, std::size_t l) const;
+  /// Is a value that a block uses the same in all rounds of the loops around the block, but for the outer loop?
+  bool is_fixed_in_round(Id v, uint32_t b) const;
   bool depends_on(Id v, Id on) const;
   /// The gathers, and the checks in front of them.
   std::vector<std::pair<Id, uint32_t>> find_hoisted(std::size_t l) const;

@@ -312,6 +312,27 @@ def test_rows_that_meet_are_done_in_order():
             assert memory.tobytes() == expected.tobytes()
 
 
+def test_places_that_several_rounds_of_an_inner_loop_store_at():
+    def last(a, b, out):
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                value = 0.0
+                for k in range(len(b)):
+                    value = value * 0.5 + a[i, j]
+                    out[i, j + k] = value
+
+    def chained(a, b, out):
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                value = 0.0
+                for k in range(len(b)):
+                    value = value * 0.5 + out[i, j + k] + b[k]
+                    out[i, j + k] = value
+
+    for form in (last, chained):
+        compare(form, lambda: (matrix(5, 40), vector(7), np.zeros((5, 50))))
+
+
 def test_what_is_hoisted_may_be_what_is_stored():
     def spread(points, out):
         for i in range(len(points)):
