@@ -1,5 +1,5 @@
 // The second product, a sum over rows, is a sum for each of a few parts of the rows, which threads share. How many
-// there are goes by the shape alone, so that the result does not depend on the number of threads.
+// there are depends on the shape alone, so that the result does not depend on the number of threads.
 #include "runtime/product_pair.h"
 
 #include <algorithm>

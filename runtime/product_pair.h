@@ -10,7 +10,7 @@ namespace framejit::runtime {
 /// Notes the pairs of a program in bound.pairs. Called behind waves and bands, before temporaries are laid out.
 void find_product_pairs(const codegen::Program& program, Bound& bound);
 
-/// Both products, in place of the first one. `partials`: the memory at ProductPair::partials.
+/// Computes both products where the first one was due. `partials`: the memory at ProductPair::partials.
 void execute_product_pair(const Bound& bound, const ProductPair& pair, char* partials, RunState& state);
 
 }  // namespace framejit::runtime

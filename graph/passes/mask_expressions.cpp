@@ -67,7 +67,8 @@ std::optional<Complex> apply_complex(Op op, Complex a, Complex b) {
   }
 }
 
-/// The node's result for numbers in place of its operands; nothing where it sets a flag, or where that is not known.
+/// Gives the node's result if its operands are these numbers. It gives nothing if the node sets a flag, or if that is
+/// not known.
 std::optional<Scalar> apply(const Graph& graph, const Node& n, std::span<const Scalar> args) {
   const DType operand = graph.type(n.inputs.back()).dtype, result = n.type.dtype;
   if (is_complex(result) && is_complex(operand) && n.op != Op::Where) {
@@ -131,7 +132,7 @@ class MaskExpressions {
     std::vector<ValueId> measures, members, expands;  // in program order
     ValueId mask = kNoValue;
     bool fits = true;            // nothing else uses them, and all can be computed for all elements
-    std::optional<bool> is_one;  // in place of elements that are not chosen: 1, else 0
+    std::optional<bool> is_one;  // instead of elements that are not chosen: 1, else 0
   };
 
   static constexpr std::size_t kNone = ~std::size_t{0};
@@ -149,7 +150,7 @@ class MaskExpressions {
     return out;
   }
 
-  /// A dimension goes by the count, and is not the length of a member.
+  /// A dimension is the count, and is not the length of a member.
   void refuse(const Dim& dim) {
     if (const std::size_t family = family_of(dim); family != kNone) families_[family].fits = false;
   }

@@ -397,7 +397,7 @@ def test_modules_have_mindspores_names():
 
 
 def test_quick_start_runs_unchanged(tmp_path):
-    """With pictures of bars in place of digits, which `download` "downloads"."""
+    """With pictures of bars instead of digits, which `download` "downloads"."""
     draw = np.random.default_rng(0)
     for part, name, count in (("train", "train", 640), ("test", "t10k", 128)):
         labels = draw.integers(0, 10, count)
