@@ -54,7 +54,7 @@ class OuterNest {
     std::vector<ExitEdge> exits;   // to blocks of loops around it, in the order of their numbers
     // The exits that all lanes reach which are still in the loop. A lane that leaves there is in it no longer.
     std::set<std::pair<uint32_t, int>> common;
-    std::vector<Id> outs;  // values of the loop that other blocks use behind it
+    std::vector<Id> outs;  // its values that blocks behind the loop use
     bool masked = false;   // lanes leave it in different rounds
   };
 
@@ -128,7 +128,7 @@ class OuterNest {
   Form form_of(Id id, uint32_t b) const;
   static Form linear(int64_t times, Id by) { return times == 0 ? Form{Form::Uniform} : Form{Form::Linear, times, by}; }
   void find_mask(std::size_t l);
-  /// Finds the values of a loop that other blocks use behind it.
+  /// Finds the values of a loop that blocks behind it use.
   void find_outs(std::size_t l);
   bool compares_f32(Id v) const;
   bool can_be_done(Id id, uint32_t b);

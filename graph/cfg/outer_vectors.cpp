@@ -160,8 +160,8 @@ class OuterVectors : public OuterLanes {
   /// A loop as it is built: where it is left to, and what is handed on there.
   struct Built {
     uint32_t after = kNone;
-    // So far, if lanes leave in different rounds: values that are used behind the loop; what blocks behind it are
-    // given, by parameter; the lanes that have left, by way out, if there are several.
+    // If lanes leave in different rounds, what those that have left keep: values that blocks behind the loop use;
+    // arguments of these blocks, by parameter; which lanes they are, by exit, if there are several exits.
     std::vector<Id> outs;
     std::map<Id, Id> given;
     std::map<std::pair<uint32_t, int>, Id> left;
@@ -260,7 +260,7 @@ class OuterVectors : public OuterLanes {
     built.after = after;
     std::vector<Form::Kind> kinds;
     for (Id v : loop.outs) kinds.push_back(loop.masked ? Form::Lanes : form_in(v, loop.head).kind);
-    // What is given to the first round.
+    // The arguments of the first round.
     Edge in{begin, {}};
     for (std::size_t i = 0; i < params.size(); ++i) in.args.push_back(value(first[i], form(params[i]).kind));
     std::vector<Id> nothing;
@@ -276,7 +276,7 @@ class OuterVectors : public OuterLanes {
     } else if (!enters.is_true()) {
       for (std::size_t i = 0; i < loop.outs.size(); ++i) nothing.push_back(none_of(loop.outs[i], kinds[i]));
     }
-    const auto scalars = scalars_, vectors = vectors_;  // what is known behind it, too
+    const auto scalars = scalars_, vectors = vectors_;  // values that are known behind the loop, too
     if (enters.scalar != kNone) {
       const uint32_t goes = block();
       branch(enters.scalar, {goes, {}}, {after, nothing});
@@ -405,7 +405,7 @@ class OuterVectors : public OuterLanes {
       if (v.kind == OuterVariable::HandedOn && v.flag != OuterVariable::kNoFlag) scalars_[params[v.flag]] = constant(0);
   }
 
-  /// Of the round after so many.
+  /// Gives the state of the round after so many.
   std::vector<Id> next_state(const std::vector<Id>& state, Id count) {
     const std::vector<Id> params = cfg_.blocks[head_].params;
     const std::vector<ExitEdge> back = edges_back(0);
