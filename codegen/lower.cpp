@@ -21,7 +21,7 @@ void find_results(Lowerer& l) {
     l.result_number[root] = static_cast<uint32_t>(l.program.result_roots.size());
     l.program.result_roots.push_back(root);
   }
-  bool writes_params = false, calls_library = false, flows = false, has_rules = false;
+  bool writes_params = false, flows = false, has_rules = false;
   graph::for_each_node(l.graph, l.graph.body(), [&](ValueId v) {
     if (l.may_flag(v)) l.program.may_set_flags = true;
     const graph::Op op = l.graph.node(v).op;
@@ -32,14 +32,12 @@ void find_results(Lowerer& l) {
         op == Op::Measure)
       l.needs_undo = true;
     writes_params = writes_params || l.is_param_write(v);
-    calls_library = calls_library || op == Op::LibraryCall;
     if (op == Op::Write) l.written.insert(l.graph.root(l.graph.node(v).inputs[0]));
   });
   l.needs_undo = l.needs_undo && writes_params;
   l.program.per_call_flags = l.needs_undo && l.options.attribute;
   if (l.program.per_call_flags && flows) fail("what control flow skips has no warning of its own");
   if (l.program.per_call_flags && has_rules) fail("not all flags are warned of alike");
-  if (l.program.per_call_flags && calls_library) fail("a library call says itself what it warns of");
   if (l.program.per_call_flags) l.needs_undo = false;
 }
 

@@ -118,7 +118,10 @@ void attribute(Lowerer& l) {
   const std::size_t write = reduce_ahead(l, early);
   for (auto part = l.parts.begin() + static_cast<std::ptrdiff_t>(write); part != l.parts.end(); ++part)
     for (ValueId v : part->nodes) {
-      const std::string op(graph::name_of(l.graph.node(v).op));
+      const graph::Op kind = l.graph.node(v).op;
+      const std::string op(graph::name_of(kind));
+      if (kind == graph::Op::LibraryCall || kind == graph::Op::Expect || kind == graph::Op::Measure)
+        fail(op + " may end the run, after a param was written");
       if (!l.attributable(v)) fail("a warning that " + op + " may give is NumPy's own, after a param was written");
       if (l.may_redo(v)) fail(op + " may have to be NumPy's, after a param was written");
     }

@@ -43,6 +43,27 @@ def test_a_listed_function_is_a_step_of_the_graph():
     assert fj.stats()["library_calls"] == before + 2
 
 
+@pytest.mark.parametrize("written, kept", [(True, False), (False, True)], ids=["before", "after"])
+def test_what_a_function_must_stop_is_kept_only_if_the_function_comes_after_a_write(written, kept):
+    """What an argument held is copied if a function that may fail runs after it was overwritten."""
+
+    def before(x, m):
+        x[:] = np.reshape(np.reshape(x, (4, 1, 8)) @ m, (4, 8))
+
+    def after(x, m):
+        x *= 2.0
+        x[:] = np.reshape(np.reshape(x, (4, 1, 8)) @ m, (4, 8))
+
+    function = before if written else after
+    m = np.linspace(-1.0, 1.0, 64).reshape(8, 8)
+    marked = whole(function, lambda: (np.arange(32.0).reshape(4, 8), m))
+    assert ("undo" in str(fj.explain(marked)(np.ones((4, 8)), m))) == kept
+    for large in (1.0, 1e308, np.inf, np.nan):
+        for errstate in ({}, {"all": "ignore"}, {"all": "raise"}, {"over": "raise", "invalid": "ignore"}):
+            seen = [observe(call, (np.arange(1.0, 33.0).reshape(4, 8) * large, m), errstate) for call in (function, marked)]
+            assert_same_seen(*seen, f"{large} {errstate}")
+
+
 def test_numbers_as_results_and_arguments():
     def function(x, shift):
         k = int(np.argmax(x))
