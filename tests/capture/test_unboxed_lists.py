@@ -53,7 +53,7 @@ def test_ints(length):
         assert "store_int" not in graphs(marked)  # no object is made
 
 
-def test_floats_and_bools():
+def test_floats_and_bools(no_requests_for_the_gil):
     def form(u, flags):
         for i in range(40):
             for j in range(len(u)):
