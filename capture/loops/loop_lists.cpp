@@ -56,8 +56,15 @@ int64_t store_character(int64_t slot, int64_t value) {
 int64_t store_bool(int64_t slot, int64_t value) { return replace(slot, PyBool_FromLong(value != 0)); }
 
 int64_t append_object(int64_t list, PyObject* made) {
-  const Ref<> item = Ref<>::steal(made);
-  if (item && PyList_Append(reinterpret_cast<PyObject*>(list), item.get()) == 0) return 1;
+  Ref<> item = Ref<>::steal(made);
+  auto* const to = reinterpret_cast<PyListObject*>(list);
+  const Py_ssize_t size = Py_SIZE(to);
+  if (item && size < to->allocated) {  // as PyList_Append does it
+    PyList_SET_ITEM(reinterpret_cast<PyObject*>(to), size, item.release());
+    Py_SET_SIZE(to, size + 1);
+    return 1;
+  }
+  if (item && PyList_Append(reinterpret_cast<PyObject*>(to), item.get()) == 0) return 1;
   return PyErr_Clear(), 0;
 }
 
