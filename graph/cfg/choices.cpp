@@ -83,7 +83,7 @@ class SumOfSome {
   bool adds(const Block& arm, Id sum, Id before) const {
     const Node& s = cfg_.at(sum);
     const bool is_integer = s.type == Type::I64;  // those that cannot overflow are chosen below
-    if (cfg_.is_param[sum] || s.args[0] == s.args[1] || !carried_[before]) return false;
+    if (cfg_.is_param[sum] || s.lanes > 1 || s.args[0] == s.args[1] || !carried_[before]) return false;
     if (s.op != (is_integer ? Op::AddExact : Op::Add) && s.op != (is_integer ? Op::SubExact : Op::Sub)) return false;
     if (s.args[0] != before && (is_difference(s) || s.args[1] != before)) return false;
     std::size_t others = 0;
@@ -190,6 +190,7 @@ void choose_values(Cfg& cfg) {
       if (a.args[i] == c.args[i]) continue;
       ++choices;
       const Type type = cfg.at(a.args[i]).type;
+      good = good && cfg.at(a.args[i]).lanes == 1;  // of vectors a number cannot choose
       // A float that waits for the one of the round before waits longer than for a branch that is foreseen, unless it
       // is the greater or the smaller one of what is compared, for which there is an instruction.
       if (type == Type::I64) {
