@@ -3,6 +3,7 @@
 
 #include <asmjit/x86.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
@@ -125,22 +126,40 @@ class CfgEmitter : CfgNodes {
     for (std::size_t b = 0; b < cfg_.blocks.size(); ++b) blocks_.push_back(cc_.newLabel());
     for (std::size_t e = 0; e < cfg_.exits.size(); ++e) exits_.push_back(cc_.newLabel());
     taken_.assign(cfg_.exits.size(), false);
-    for (std::size_t k = 0; k < shape_.order.size(); ++k) {
-      next_ = k + 1 < shape_.order.size() ? shape_.order[k + 1] : kNone;
-      emit_block(shape_.order[k]);
+    std::vector<uint32_t> order;
+    for (uint32_t b : shape_.order)
+      if (order.empty() || through(b) == b) order.push_back(b);
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      next_ = k + 1 < order.size() ? order[k + 1] : kNone;
+      emit_block(order[k]);
     }
     for (const auto& [label, edge] : std::exchange(asides_, {})) {
       cc_.bind(label);
       pass(*edge);
-      cc_.jmp(blocks_[edge->block]);
+      cc_.jmp(blocks_[through(edge->block)]);
     }
     for (uint32_t e = 0; e < cfg_.exits.size(); ++e)
       if (taken_[e]) emit_exit(e);
   }
 
+  /// The block in which control does something if it comes to this one, which may only lead on to another.
+  uint32_t through(uint32_t from) const {
+    uint32_t b = from;
+    for (std::size_t steps = 0; steps < cfg_.blocks.size(); ++steps) {
+      const Block& block = cfg_.blocks[b];
+      const auto is_emitted = [&](Id id) { return !registers_.at_exits[id]; };
+      if (block.end != Block::End::Jump || std::any_of(block.nodes.begin(), block.nodes.end(), is_emitted) ||
+          !moves(block.to[0]).empty())
+        return b;
+      b = block.to[0].block;
+    }
+    return from;  // a ring of such blocks
+  }
+
   void go(const Edge& e, bool last) {
     pass(e);
-    if (!last || e.block != next_) cc_.jmp(blocks_[e.block]);
+    const uint32_t to = through(e.block);
+    if (!last || to != next_) cc_.jmp(blocks_[to]);
   }
 
   void emit_block(uint32_t b) {
@@ -155,14 +174,15 @@ class CfgEmitter : CfgNodes {
       case Block::End::Branch: {
         // Moves along the inner edge stand here, those along the other one behind all blocks.
         const uint32_t depths[] = {shape_.depth[block.to[0].block], shape_.depth[block.to[1].block]};
-        bool first_falls = block.to[0].block == next_ || (block.to[1].block != next_ && depths[0] >= depths[1]);
+        const uint32_t ends[] = {through(block.to[0].block), through(block.to[1].block)};
+        bool first_falls = ends[0] == next_ || (ends[1] != next_ && depths[0] >= depths[1]);
         if (depths[0] != depths[1]) {
           const int inner = depths[0] > depths[1] ? 0 : 1;
           if (!moves(block.to[inner]).empty()) first_falls = inner == 0;
         }
         const int falls = first_falls ? 0 : 1, jumps = 1 - falls;
         const Edge& other = block.to[jumps];
-        Label target = blocks_[other.block];
+        Label target = blocks_[ends[jumps]];
         if (!moves(other).empty()) {
           target = cc_.newLabel();
           asides_.emplace_back(target, &other);
