@@ -97,13 +97,13 @@ class CfgEmitter : CfgNodes {
     poll_ = cc_.newIntPtr();
     cc_.mov(poll_, of_run(offsetof(Run, poll)));
     cc_.mov(objects_, of_run(offsetof(Run, objects)));
-    cc_.test(f.depth, f.depth);
-    cc_.js(f.gives_up);
+    cc_.cmp(f.depth, f.calls->inlined);
+    cc_.jl(f.gives_up);
     cc_.cmp(asmjit::x86::byte_ptr(poll_), 0);
     cc_.jne(f.gives_up);
     cc_.cmp(asmjit::x86::rsp, of_run(offsetof(Run, stack_limit)));
     cc_.jb(f.gives_up);
-    cc_.inc(of_run(offsetof(Run, calls)));
+    cc_.add(of_run(offsetof(Run, calls)), 1 + f.calls->inlined);
     emit_blocks();
     cc_.bind(f.gives_up);
     const Gp target = cc_.newIntPtr();

@@ -402,11 +402,11 @@ void CfgNodes::describe(const cfg::SelfCalls& self, asmjit::FuncSignatureBuilder
 asmjit::InvokeNode* CfgNodes::call_itself(const Node& n) {
   const std::size_t count = itself_.calls->arguments.size();
   const Gp run = itself_.is_called ? itself_.run : gp(n.args[0]), depth = cc_.newInt64();
-  Gp given[2];
+  Gp given[Node::kMostOperands - 1];
   for (std::size_t k = 0; k < count; ++k) given[k] = gp(n.args[1 + k]);
   if (itself_.is_called) cc_.mov(depth, itself_.depth);
   else cc_.mov(depth, asmjit::x86::qword_ptr(run, offsetof(cfg::SelfCallRun, depth)));
-  cc_.dec(depth);
+  cc_.sub(depth, 1 + static_cast<int32_t>(n.imm));
   asmjit::FuncSignatureBuilder signature;
   describe(*itself_.calls, signature);
   asmjit::InvokeNode* call = nullptr;
@@ -419,15 +419,15 @@ asmjit::InvokeNode* CfgNodes::call_itself(const Node& n) {
 
 asmjit::InvokeNode* CfgNodes::call(const Node& n) {
   const cfg::Function& f = *n.function;
-  if (itself_.calls && &f == &itself_.calls->function) return call_itself(n);
+  if (n.op == Op::CallItself) return call_itself(n);
   asmjit::FuncSignatureBuilder signature;
   signature.setCallConvId(asmjit::CallConvId::kCDecl);
   const auto type = [](Type t) { return t == Type::I64 ? asmjit::TypeId::kInt64 : asmjit::TypeId::kFloat64; };
   signature.setRet(type(f.result));
   for (int i = 0; i < f.operands; ++i) signature.addArg(type(f.operand));
   // Constants are loaded in front of the call.
-  Gp integers[3];
-  Xmm floats[3];
+  Gp integers[Node::kMostOperands];
+  Xmm floats[Node::kMostOperands];
   for (int i = 0; i < f.operands; ++i)
     if (f.operand == Type::I64) integers[i] = gp(n.args[i]);
     else floats[i] = xmm(n.args[i]);
@@ -568,6 +568,7 @@ void CfgNodes::emit_node(Id id) {
       if (cfg::calls_quick_power(cfg_, n)) return emit_power(id);
       [[fallthrough]];
     case Op::CallReads:
+    case Op::CallItself:
     case Op::Update: return emit_call(id);
     case Op::Bits: {
       // Not by vmovq: of a spilled register asmjit 1.9 makes a form that loads another register.

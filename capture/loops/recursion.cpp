@@ -27,6 +27,7 @@ int64_t Recursion::run(Kernel kernel, const cfg::Cfg& graph, const cfg::Inputs& 
   poll = poll_byte;
   depth = most_depth;
   calls = 0;
+  if (kernel && depth < self.inlined) return at_start;
   graph_ = &graph;
   const py::StackEnds& ends = py::stack_ends();
   // Stacks that a program has made itself, outside of the thread's, are taken for large ones.
@@ -46,7 +47,7 @@ int64_t Recursion::run(Kernel kernel, const cfg::Cfg& graph, const cfg::Inputs& 
   return at_start;
 }
 
-int64_t recurse(int64_t recursion, int64_t first, int64_t second) {
+int64_t recurse(int64_t recursion, int64_t first, int64_t second, int64_t third, int64_t fourth) {
   auto& r = *static_cast<Recursion*>(reinterpret_cast<cfg::SelfCallRun*>(recursion));
   if (--r.depth < 0 || *r.poll != 0 || py::stack_position() < r.stack_limit) r.give_up(&r);
   ++r.calls;
@@ -54,7 +55,7 @@ int64_t recurse(int64_t recursion, int64_t first, int64_t second) {
   char* pointers[Recursion::kMostInputs];
   std::copy_n(r.symbols, r.symbol_count, symbols);
   std::copy_n(r.pointers, r.pointer_count, pointers);
-  int64_t given[Recursion::kMostArguments] = {first, second};
+  int64_t given[Recursion::kMostArguments] = {first, second, third, fourth};
   for (std::size_t k = 0; k < r.self.arguments.size(); ++k) {
     const cfg::SelfCalls::Argument& argument = r.self.arguments[k];
     if (argument.is_float) pointers[argument.input] = reinterpret_cast<char*>(&given[k]);
@@ -68,8 +69,8 @@ int64_t recurse(int64_t recursion, int64_t first, int64_t second) {
   return out[place];
 }
 
-double recurse_to_float(int64_t recursion, int64_t first, int64_t second) {
-  return std::bit_cast<double>(recurse(recursion, first, second));
+double recurse_to_float(int64_t recursion, int64_t first, int64_t second, int64_t third, int64_t fourth) {
+  return std::bit_cast<double>(recurse(recursion, first, second, third, fourth));
 }
 
 // Translation.
@@ -82,7 +83,8 @@ void enter_recursion(LoopTranslator& t, const LoopState& state) {
   r.self.function = {"recurse",
                      t.recursion.result == Kind::Float ? reinterpret_cast<const void*>(&recurse_to_float)
                                                        : reinterpret_cast<const void*>(&recurse),
-                     t.recursion.result == Kind::Float ? cfg::Type::F64 : cfg::Type::I64, 3, cfg::Type::I64};
+                     t.recursion.result == Kind::Float ? cfg::Type::F64 : cfg::Type::I64, 1 + Recursion::kMostArguments,
+                     cfg::Type::I64};
   for (int k = 0; k < code->co_argcount; ++k) {
     const Typed v = known(t, state.frames[0].locals[static_cast<std::size_t>(k)]);
     const bool is_float = v.kind == Kind::Float;
@@ -113,11 +115,12 @@ bool is_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& arg
 Typed call_itself(LoopTranslator& t, Value* function, const std::vector<Typed>& args) {
   if (t.recursion.result == Kind::Unbound) throw NotCompiled{"a recursive call"};
   cfg::Node n;
-  n.op = cfg::Op::Call;
+  n.op = cfg::Op::CallItself;
+  n.exit = t.program->recursion->at_start;
   n.function = &t.program->recursion->self.function;
   n.type = n.function->result;
   n.args[0] = t.address(static_cast<cfg::SelfCallRun*>(t.program->recursion.get()));
-  n.args[1] = n.args[2] = t.integer(0);
+  std::fill(n.args + 1, n.args + n.function->operands, t.integer(0));
   for (std::size_t k = 0; k < args.size(); ++k) {
     const Typed v = known(t, args[k]);
     if (v.kind != t.recursion.parameters[k]) throw NotCompiled{"a recursive call with an argument of another type"};

@@ -16,7 +16,7 @@
 namespace framejit::capture {
 
 struct Recursion : cfg::SelfCallRun {
-  static constexpr std::size_t kMostArguments = 2, kMostInputs = 8, kMostValues = 16;
+  static constexpr std::size_t kMostArguments = 4, kMostInputs = 8, kMostValues = 16;
 
   cfg::SelfCalls self;
   std::size_t symbol_count = 0, pointer_count = 0;
@@ -30,14 +30,14 @@ struct Recursion : cfg::SelfCallRun {
               int64_t most_depth);
 
  private:
-  friend int64_t recurse(int64_t, int64_t, int64_t);
+  friend int64_t recurse(int64_t, int64_t, int64_t, int64_t, int64_t);
 
   const cfg::Cfg* graph_ = nullptr;  // that is interpreted
   std::jmp_buf start_;
 };
 
 /// The result of the function for other arguments, floats as their bits: what an interpreted graph calls.
-int64_t recurse(int64_t recursion, int64_t first, int64_t second);
-double recurse_to_float(int64_t recursion, int64_t first, int64_t second);
+int64_t recurse(int64_t recursion, int64_t first, int64_t second, int64_t third, int64_t fourth);
+double recurse_to_float(int64_t recursion, int64_t first, int64_t second, int64_t third, int64_t fourth);
 
 }  // namespace framejit::capture

@@ -169,7 +169,10 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   const int64_t start = now_ns();
   loop->name_ = name;
   loop->listed_ = options.listing;
-  if (program->recursion) loop->self_ = &program->recursion->self;
+  if (program->recursion) {
+    loop->self_ = &program->recursion->self;
+    if (!options.interpreted) cfg::inline_self_calls(graph, program->recursion->self, program->recursion->at_start);
+  }
   if (!options.listing && !options.interpreted && !program->recursion) loop->store_ = options.store;
   // A call of itself may be given up by an exception, for which bodies of loops have no way out.
   const bool calls_itself = program->recursion != nullptr;

@@ -57,7 +57,7 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)                                      \
   X(Waits, "waits", 0, Reads) X(Splat, "splat", 1, Pure) X(Ramp, "ramp", 1, Pure) X(Reverse, "reverse", 1, Pure)        \
   X(Finite, "finite", 1, Pure) X(AllOf, "all", 1, Pure) X(SumOf, "sum", 1, Pure) X(AddLanes, "add.lanes", 2, Pure)          \
-  X(Lane, "lane", 2, Pure) X(CallReads, "call.reads", 3, Reads)
+  X(Lane, "lane", 2, Pure) X(CallReads, "call.reads", 3, Reads) X(CallItself, "call.itself", 5, Checks)
 // clang-format on
 
 enum class Op : uint8_t {
@@ -73,8 +73,9 @@ struct OpInfo {
 };
 const OpInfo& info(Op op);
 
-/// A function in C that a Call or an Update makes: of one to three floats or integers. That of a Call has no effects;
-/// that of a CallReads reads memory. That of an Update gives 0 where it has done nothing.
+/// A function in C that a node calls: of one to three floats or integers, or of five. That of a Call has no effects;
+/// that of a CallReads reads memory; that of a CallItself may raise or not end. That of an Update gives 0 where it has
+/// done nothing.
 struct Function {
   const char* name;
   const void* address;
@@ -90,22 +91,25 @@ struct Function {
 struct Node {
   Op op = Op::Const;
   Type type = Type::None;
-  Mem mem = Mem::I64;  // Load, Store; Extend: the integer is cut off to it and extended again
-  uint8_t scale = 1;   // Load, Store: of the index (1, 2, 4 or 8)
-  uint8_t lanes = 1;   // of the result, or of what is stored
-  // Load: base, index or none. Store: base, index or none, value. The index may be a vector, if the result or the value
-  // is one: each lane has an address of its own. Else lanes are neighbours in memory.
-  Id args[3] = {kNone, kNone, kNone};
-  Id count = kNone;         // of vectors: how many lanes take part; the others are 0 once loaded, and not stored
-  bool from_last = false;   // of those: the last ones, else the first ones
-  Id where = kNone;         // of vectors: only the lanes in which this is not 0 take part
-  int64_t imm = 0;          // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
+  Mem mem = Mem::I64;       // Load, Store; Extend: the integer is cut off to it and extended again
+  uint8_t scale = 1;        // Load, Store: of the index (1, 2, 4 or 8)
+  uint8_t lanes = 1;        // of the result, or of what is stored
+  bool from_last = false;   // see `count`
   bool is_address = false;  // Const: of what is somewhere else in another process
-  uint32_t exit = kNone;    // Checks
   bool natural = false;     // a parameter, or the length of an array: known never to be negative
   // FloorDiv, FloorMod by a constant: the dividend is known not to be negative. Mul, Shr: the operands are known to be
   // natural numbers, those of Mul of 32 bits.
   bool of_natural = false;
+  static constexpr int kMostOperands = 5;
+  // Load: base, index or none. Store: base, index or none, value. The index may be a vector, if the result or the value
+  // is one: each lane has an address of its own. Else lanes are neighbours in memory.
+  Id args[kMostOperands] = {kNone, kNone, kNone, kNone, kNone};
+  // Of vectors: how many lanes take part, the last ones or the first ones; the others are 0 once loaded, and not
+  // stored.
+  Id count = kNone;
+  Id where = kNone;       // of vectors: only the lanes in which this is not 0 take part
+  uint32_t exit = kNone;  // Checks
+  int64_t imm = 0;        // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
   const Function* function = nullptr;
 };
 

@@ -363,7 +363,8 @@ class Mender {
       std::vector<uint32_t> exits;
       for (std::size_t i = 0; i < cfg_.blocks[b].nodes.size(); ++i) {
         const Id id = cfg_.blocks[b].nodes[i];
-        for (int k = 0; k < 3; ++k) mend_operand(id, b, copied, [k](Node& n) -> Id& { return n.args[k]; });
+        for (int k = 0; k < Node::kMostOperands; ++k)
+          mend_operand(id, b, copied, [k](Node& n) -> Id& { return n.args[k]; });
         mend_operand(id, b, copied, [](Node& n) -> Id& { return n.count; });
         mend_operand(id, b, copied, [](Node& n) -> Id& { return n.where; });
         if (cfg_.at(id).exit != kNone) exits.push_back(cfg_.at(id).exit);

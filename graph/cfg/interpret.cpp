@@ -104,7 +104,9 @@ Result call_as(const Function& f, const int64_t* a) {
   const auto at = [a](int i) { return std::bit_cast<Operand>(a[i]); };
   if (f.operands == 1) return reinterpret_cast<Result (*)(Operand)>(f.address)(at(0));
   if (f.operands == 2) return reinterpret_cast<Result (*)(Operand, Operand)>(f.address)(at(0), at(1));
-  return reinterpret_cast<Result (*)(Operand, Operand, Operand)>(f.address)(at(0), at(1), at(2));
+  if (f.operands == 3) return reinterpret_cast<Result (*)(Operand, Operand, Operand)>(f.address)(at(0), at(1), at(2));
+  using OfFive = Result (*)(Operand, Operand, Operand, Operand, Operand);
+  return reinterpret_cast<OfFive>(f.address)(at(0), at(1), at(2), at(3), at(4));
 }
 
 int64_t call(const Function& f, const int64_t* a) {
@@ -148,8 +150,8 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
       if (n.op == Op::Finite || n.op == Op::AllOf) value(id) = 1;
       if (n.op == Op::SumOf) value(id) = 0;
       for (int lane = 0; lane < lanes; ++lane) {
-        int64_t a[3];
-        for (int i = 0; i < 3; ++i) {
+        int64_t a[Node::kMostOperands];
+        for (int i = 0; i < Node::kMostOperands; ++i) {
           const Id v = n.args[i];
           a[i] = v == kNone ? 0 : value(v, cfg.at(v).lanes > 1 ? (n.op == Op::Reverse ? lanes - 1 - lane : lane) : 0);
         }
@@ -194,6 +196,7 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
           case Op::Waits: result = 0; break;
           case Op::Call:
           case Op::CallReads:
+          case Op::CallItself:
           case Op::Update: result = call(*n.function, a); break;
           case Op::Bits:
           case Op::Splat:

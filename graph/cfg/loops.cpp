@@ -480,7 +480,7 @@ void compare_next_counts(Cfg& cfg) {
       const auto place = std::find(nodes.begin(), nodes.end(), next);
       const bool is_used = std::any_of(nodes.begin(), nodes.end(), [&](Id id) {
         const Node& n = cfg.at(id);
-        if (n.args[0] == next || n.args[1] == next || n.args[2] == next) return true;
+        if (std::find(std::begin(n.args), std::end(n.args), next) != std::end(n.args)) return true;
         if (n.exit == kNone) return false;
         const std::vector<Id>& kept = cfg.exits[n.exit].values;
         return std::find(kept.begin(), kept.end(), next) != kept.end();

@@ -230,7 +230,7 @@ Id simplified(const Cfg& cfg, const Node& n) {
   }
 }
 
-using Key = std::tuple<int, int, int, int, Id, Id, Id, int64_t, const Function*, int, Id, bool, Id, bool>;
+using Key = std::tuple<int, int, int, int, Id, Id, Id, Id, Id, int64_t, const Function*, int, Id, bool, Id, bool>;
 
 Key key_of(const Node& n) {
   return {static_cast<int>(n.op),
@@ -240,6 +240,8 @@ Key key_of(const Node& n) {
           n.args[0],
           n.args[1],
           n.args[2],
+          n.args[3],
+          n.args[4],
           n.imm,
           n.function,
           n.lanes,

@@ -263,7 +263,7 @@ OuterNest::Form OuterNest::form_of(Id id, uint32_t b) const {
   const Node& n = cfg_.at(id);
   const auto of = [&](int i) { return form_in(n.args[i], b); };
   Form most{Form::Uniform};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < Node::kMostOperands; ++i) {
     if (n.args[i] == kNone) continue;
     const Form f = of(i);
     if (f.kind == Form::Unknown) return {};

@@ -95,7 +95,7 @@ class Assignment {
     for (uint32_t b : shape_.order) {
       const Block& block = cfg_.blocks[b];
       for (Id id : block.nodes)
-        for (int i = 0; i < 3; ++i)
+        for (int i = 0; i < Node::kMostOperands; ++i)
           if (const Id a = cfg_.at(id).args[i]; a != kNone && !is_condition(id, i)) out_.wanted[a] = true;
       for (Id id : block.nodes)
         if (const Id c = cfg_.at(id).count; c != kNone) out_.wanted[c] = true;
@@ -151,7 +151,7 @@ class Assignment {
       const uint32_t at = 2 * place_[id];
       const auto here = [&](Id v) { f(v, at, true); };
       if ((!is_comparison(cfg_.at(id).op) && !combines_conditions(cfg_, id)) || out_.wanted[id])
-        for (int i = 0; i < 3; ++i)
+        for (int i = 0; i < Node::kMostOperands; ++i)
           if (const Id a = cfg_.at(id).args[i]; a != kNone) {
             if (is_condition(id, i)) use_condition(a, here);
             else use(a, here);

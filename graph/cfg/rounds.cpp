@@ -102,7 +102,7 @@ bool Rounds::is_used_outside() const {
     for (const Id v : cfg_.blocks[b].nodes) is_value[v] = true;
   }
   const auto uses = [&](Id v) { return v != kNone && is_value[v]; };
-  const auto any = [&](const std::vector<Id>& values) { return std::any_of(values.begin(), values.end(), uses); };
+  const auto any = [&](const auto& values) { return std::any_of(std::begin(values), std::end(values), uses); };
   const auto exits = [&](uint32_t exit) { return exit != kNone && any(cfg_.exits[exit].values); };
   for (uint32_t b = 0; b < cfg_.blocks.size(); ++b) {
     const Block& block = cfg_.blocks[b];
@@ -113,8 +113,7 @@ bool Rounds::is_used_outside() const {
       if (any(block.to[k].args)) return true;
     for (const Id id : block.nodes) {
       const Node& n = cfg_.at(id);
-      if (uses(n.args[0]) || uses(n.args[1]) || uses(n.args[2]) || uses(n.count) || uses(n.where) || exits(n.exit))
-        return true;
+      if (any(n.args) || uses(n.count) || uses(n.where) || exits(n.exit)) return true;
     }
   }
   return false;

@@ -77,6 +77,7 @@ class Search {
       case Op::FloorMod:
       case Op::Call:
       case Op::CallReads:
+      case Op::CallItself:
       case Op::Waits: return false;
       default: return n.lanes == 1 && info(n.op).effect != Effect::Writes;
     }

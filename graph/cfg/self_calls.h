@@ -8,7 +8,7 @@
 
 namespace framejit::cfg {
 
-/// What a Call of `function` means: the graph, run again with other arguments.
+/// What a CallItself means: the graph, run again with other arguments.
 struct SelfCalls {
   struct Argument {
     bool is_float;
@@ -17,7 +17,12 @@ struct SelfCalls {
   Function function;  // its operands: the address of the SelfCallRun, then the arguments, floats as their bits
   std::vector<Argument> arguments;
   std::vector<int32_t> results;  // by exit: the place of the result among its values, or -1: the run is given up
+  int inlined = 0;  // levels of calls that are copies of the graph; the `imm` of other calls is their level
 };
+
+/// Replaces calls of the graph by itself by copies of it, some levels deep. `given_up`: the exit at which nothing was
+/// done, where copies leave that cannot go on.
+void inline_self_calls(Cfg& cfg, SelfCalls& self, uint32_t given_up);
 
 /// What all calls of one run share.
 struct SelfCallRun {

@@ -62,7 +62,7 @@ class Unrolled : Rounds {
     for (const Step& s : order_) {
       const Node& n = cfg_.at(s.id);
       const Effect effect = info(n.op).effect;
-      if (n.op == Op::Update || n.op == Op::CallReads || n.lanes > 1) return false;
+      if (n.op == Op::Update || n.op == Op::CallReads || n.op == Op::CallItself || n.lanes > 1) return false;
       count += n.op != Op::Poll && n.op != Op::Const;
       if (n.op == Op::Load || n.op == Op::Store) {
         Access a{s.id, n, 0, accesses_.size(), n.op == Op::Store};

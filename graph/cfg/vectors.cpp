@@ -92,7 +92,7 @@ class Vectors : Rounds {
       const Node& n = cfg_.at(s.id);
       const bool chained = chain.count(s.id) != 0;
       if (uses(s.where)) return false;
-      for (int i = 0; i < 3; ++i)
+      for (int i = 0; i < Node::kMostOperands; ++i)
         if (uses(n.args[i]) && (!chained || (n.op == Op::Select && i == 0))) return false;
     }
     for (std::size_t i = 0; i < next_.size(); ++i)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -51,7 +52,7 @@ FIBONACCI = """
 def test_a_recursion_is_one_entry_with_its_graph():
     _, marked = twins(FIBONACCI, (15,))
     (entry,) = recursions(marked)
-    assert entry["graph"].count("call recurse") == 2, entry["graph"]
+    assert entry["graph"].count("call.itself recurse") == 2 * 2**3, entry["graph"]  # in copies for three levels of calls
     assert [(e["why"], e["early"]) for e in entry["exits"] if e["taken"]] == [("", False)]
     assert "calls of itself" in str(fj.explain(marked["f"])(15))
 
@@ -75,7 +76,31 @@ PROGRAMS = {
     "keywords": ("def f(n, by):\n  return 0 if n <= 0 else by + f(n=n - by, by=by)", [(30, 2)]),
     "raises": ("def f(n):\n  if n == 0: raise ValueError(n)\n  return f(n - 1) + f(n - 2)", [(5,)]),
     "large": ("def f(n):\n  return 0 if n < 1 else f(n // 3) + 1", [(2**62,), (2**70,), (-5,)]),
-    "three_arguments": ("def f(a, b, c):\n  return a + b + c if a == 0 else f(a - 1, c, b)", [(9, 1, 2)]),
+    "three_arguments": ("def f(a, b, c):\n  return a + b + c if a == 0 else f(a - 1, c, b)", [(9, 1, 2), (400, 3, 4)]),
+    "four_arguments": ("def f(n, a, b, c):\n  return a if n == 0 else f(n - 1, a, c, b) + 1 + f(n - 1, c, b, a)", [(9, 0, 1, 2)]),
+    "ints_and_floats": ("def f(n, x, m, y):\n  if n <= 0: return x - y\n  return f(n - 1, y, m + 1, x * 0.5) * 0.75 + f(n - m, x, m, y + 1.0)",
+                        [(9, 1.5, 1, -0.0), (12, 0.1, 2, 1e308)]),
+    "five_arguments": ("def f(n, a, b, c, d):\n  return a + d if n == 0 else f(n - 1, b, c, d, a)", [(6, 1, 2, 3, 4), (30, 1, 2, 3, 4)]),
+    "queens": ("""def f(full, columns, left, right):
+  if columns == full: return 1
+  count, free = 0, full & ~(columns | left | right)
+  while free:
+    bit = free & -free
+    free ^= bit
+    count += f(full, columns | bit, (left | bit) << 1, (right | bit) >> 1)
+  return count""", [(63, 0, 0, 0), (0, 0, 0, 0)]),
+    "unused_result": ("def f(n):\n  if n <= 0: return 1 // n\n  f(n - 1)\n  return 5", [(4,), (0,), (-3,)]),
+    "unused_result_for_ever": ("def f(n):\n  if not n: return 1\n  f(n + 1)\n  return 5", [(-9,), (2,)]),
+    "not_always_called": ("def f(n, m):\n  s = 0\n  for i in range(n):\n    s += f(m, m - 1) if m > 0 else 1\n  return s", [(3, 4), (3, 0), (0, -1)]),
+    "branch_between_vectors": ("""def f(a0, a1, a2, a3):
+  if a0 <= 0: return a2 << a0
+  s = a2 & a0
+  for i in range(1):
+    s = s + f(a0 - 3, 3.0, a2 | a0, 0.5)
+    if 0 > 6: break
+  return s""", [(0, 1e200, 7, 1e200), (7, 0.0, 4, 0.0), (8, 1.5, 6, 0.0)]),
+    "overflows_in_a_copy": ("def f(n, m):\n  return 1 if n == 0 else f(n - 1, m) * m", [(2, 2**31), (3, 2**31), (4, 2**31), (9, 2**31)]),
+    "divides_by_zero_in_a_copy": ("def f(n, m):\n  return m // n + (f(n - 1, m) if n > -1 else 0)", [(0, 5), (1, 5), (2, 5), (8, 5)]),
 }
 
 
@@ -84,6 +109,47 @@ PROGRAMS = {
 def test_results_and_exceptions(name, stress):
     source, calls = PROGRAMS[name]
     twins(source, *calls, stress=stress)
+
+
+@pytest.mark.parametrize("arguments", [1, 2, 3, 4])
+def test_recursions_up_to_four_arguments_call_themselves(arguments):
+    names = [f"a{k}" for k in range(arguments)]
+    source = f"def f({', '.join(names)}):\n  return a0 if a0 < 1 else f({', '.join(n + ' - 1' for n in names)}) + f({', '.join(n + ' - 2' for n in names)})"
+    _, marked = twins(source, tuple(range(10, 10 + arguments)))
+    (entry,) = recursions(marked)
+    assert "call.itself recurse" in entry["graph"]
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("FRAMEJIT_TEST_PROGRAMS", "12"))))
+def test_random_recursions(seed):
+    """Functions of one to four ints and floats, with other results, exceptions and loops."""
+    r = random.Random(f"recursion {os.environ.get('FRAMEJIT_TEST_SEED', '')} {seed}")
+    kinds = ["int"] + [r.choice(["int", "float"]) for _ in range(r.randrange(4))]
+    names = [f"a{k}" for k in range(len(kinds))]
+
+    def number(kind):
+        own = [n for n, k in zip(names, kinds) if k == kind]
+        constant = str(r.randrange(-3, 9)) if kind == "int" else repr(r.choice([0.5, -1.25, 3.0, 0.1, 1e300]))
+        return r.choice(own * 2 + [constant])
+
+    def value(kind):
+        operator = r.choice(["+", "-", "*", *(["//", "%", "&", "|", "^", "<< 7 &"] if kind == "int" else ["/"])])
+        return f"({number(kind)} {operator} {number(kind)})" if r.random() < 0.6 else number(kind)
+
+    def call():
+        return f"f({', '.join([f'a0 - {r.randrange(1, 4)}'] + [value(k) for k in kinds[1:]])})"
+
+    result = r.choice(kinds)
+    lines = [f"def f({', '.join(names)}):", f"  if a0 {r.choice(['<=', '<'])} {r.randrange(3)}: return {value(result)}", f"  s = {value(result)}"]
+    if r.random() < 0.3:
+        lines += [f"  for i in range({r.randrange(1, 4)}):", f"    s = s {r.choice('+-')} {call()}", f"    if {value('int')} > {value('int')}: break"]
+    else:
+        lines += [f"  s = s {r.choice('+-*')} {call()}" for _ in range(r.randrange(1, 3))]
+    if r.random() < 0.4:
+        lines += [f"  if {value(r.choice(kinds))} > {r.randrange(5)}: return {value(result)}", f"  s = {call()} - s"]
+    lines.append(f"  return {r.choice(['s', 's', 's + ' + value(result), 's > 0'])}")
+    calls = [tuple(r.randrange(0, 9) if k == "int" else r.choice([0.0, -0.0, 1.5, 1e200]) for k in kinds) for _ in range(3)]
+    twins("\n".join(lines), *calls)
 
 
 def test_other_kinds_of_arguments():
