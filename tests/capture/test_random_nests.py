@@ -73,6 +73,7 @@ class NestMaker:
             f"{self.integer(1)} % 3 == {self.below(3)}",
             f"{self.integer(1)} < {self.integer(1)}",
             "p * p + q * q <= 4.0",
+            *("z[0] < 0.25", "k % 2 == 0", "z[2] * p < 1.0", "y.shape[1] > 2")[: 4 if self.loops else 1],  # mostly equal in all lanes
         )
 
     def block(self, statements: int) -> None:
