@@ -126,6 +126,8 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& grap
   if (loops.needs_vectors && !loops.have_vectors()) return Unexpected<std::string>("no vectors of an outer loop");
   FRAMEJIT_TRY(out, compile_graph(graph, name_, std::nullopt));
   for (std::unique_ptr<cfg::ParallelLoop>& loop : loops.found) {
+    const std::string wrong = cfg::verify(loop->body);
+    FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(loop->body));
     FRAMEJIT_TRY(body, compile_graph(loop->body, name_ + ".rounds", vector_bytes));
     const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.code.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(

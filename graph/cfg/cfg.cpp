@@ -251,6 +251,12 @@ Shape shape_of(const Cfg& cfg) {
   return s;
 }
 
+namespace {
+
+int operands_of(const Node& n) { return n.function ? n.function->operands : info(n.op).operands; }
+
+}  // namespace
+
 std::string verify(const Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   std::vector<uint32_t> block_of(cfg.nodes.size(), kNone), place(cfg.nodes.size(), 0);
@@ -283,6 +289,9 @@ std::string verify(const Cfg& cfg) {
     const auto end = static_cast<uint32_t>(block.nodes.size() + 1);
     for (Id id : block.nodes) {
       const Node& n = cfg.at(id);
+      for (int i = 0; wrong.empty() && i < operands_of(n); ++i)
+        if (n.args[i] == kNone && !(i == 1 && (n.op == Op::Load || n.op == Op::Store)))
+          wrong = name_of(id) + " lacks an operand";
       for (Id a : n.args) used(a, b, place[id], name_of(id));
       for (Id a : {n.count, n.where}) used(a, b, place[id], name_of(id));
       if (wrong.empty() && !lanes_fit(cfg, n)) return name_of(id) + " has operands of other lanes";
@@ -290,6 +299,7 @@ std::string verify(const Cfg& cfg) {
     }
     const std::string where = "the end of block" + std::to_string(b);
     if (block.end == Block::End::Open) return where + " is open";
+    if (block.end == Block::End::Branch && block.condition == kNone) return where + " has no condition";
     if (block.end == Block::End::Branch) used(block.condition, b, end, where);
     if (block.end == Block::End::Leave) leaves(block.exit, b, end, where);
     for (int k = 0; k < block.successors(); ++k) {

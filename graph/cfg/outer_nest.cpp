@@ -215,19 +215,22 @@ OuterNest::Form OuterNest::first_form(std::size_t i) const {
   }
 }
 
-bool OuterNest::is_divergent(uint32_t place, std::size_t l) const {
-  const uint32_t up = over(place, l);
-  for (uint32_t from : loops_[l].order) {
-    if (!shape_.dominates(up, from) || from == place) continue;
-    if (is_loop_place(from, l)) {
-      const Loop& inner = loops_[child_at(from)];
-      if (inner.masked && inner.exits.size() > 1) return true;
-    } else if (cfg_.blocks[from].end == Block::End::Branch &&
-               form_in(cfg_.blocks[from].condition, from).kind > Form::Uniform) {
-      return true;
-    }
+bool OuterNest::parts_lanes(uint32_t place, std::size_t l) const {
+  if (is_loop_place(place, l)) {
+    const Loop& inner = loops_[child_at(place)];
+    return inner.masked && inner.exits.size() > 1;
   }
-  return false;
+  const Block& b = cfg_.blocks[place];
+  return b.end == Block::End::Branch && form_in(b.condition, place).kind > Form::Uniform;
+}
+
+bool OuterNest::is_divergent(uint32_t place, std::size_t l) const {
+  const std::vector<uint32_t>& order = loops_[l].order;
+  if (loops_[l].head == place)
+    return std::any_of(order.begin(), order.end(), [&](uint32_t b) { return parts_lanes(b, l); });
+  const uint32_t up = over(place, l);
+  return std::any_of(order.begin(), order.end(),
+                     [&](uint32_t b) { return shape_.dominates(up, b) && b != place && parts_lanes(b, l); });
 }
 
 void OuterNest::find_param_forms(uint32_t b) {
@@ -237,15 +240,7 @@ void OuterNest::find_param_forms(uint32_t b) {
   const bool is_head = loops_[l].head == b;
   std::size_t ways = 0;
   for (uint32_t p : shape_.before[b]) ways += p != loops_[l].front || !is_head;
-  // Lanes that go round the loop in different ways.
-  bool divides = false;
-  if (is_head) {
-    for (uint32_t from : loops_[l].order)
-      divides = divides || (ways > 1 && cfg_.blocks[from].end == Block::End::Branch &&
-                            form_in(cfg_.blocks[from].condition, from).kind > Form::Uniform);
-  } else {
-    divides = ways > 1 && is_divergent(b, l);
-  }
+  const bool divides = ways > 1 && is_divergent(b, l);
   for (std::size_t i = 0; i < block.params.size(); ++i) {
     std::set<Id> given;
     for (uint32_t p : shape_.before[b])
@@ -304,9 +299,7 @@ void OuterNest::find_mask(std::size_t l) {
   const std::size_t up = loop.parent;
   bool masked = loops_[up].masked || loop.exits.size() != 1;
   if (!always(loop.head, up))
-    for (uint32_t b : loops_[up].blocks)
-      masked = masked || (loop_of_[b] == up && cfg_.blocks[b].end == Block::End::Branch &&
-                          form_in(cfg_.blocks[b].condition, b).kind > Form::Uniform);
+    for (uint32_t b : loops_[up].order) masked = masked || parts_lanes(b, up);
   for (const ExitEdge& e : loop.exits)
     masked = masked || !is_common_exit(e, l) || form_in(cfg_.blocks[e.block].condition, e.block).kind > Form::Uniform;
   if (!masked) return;

@@ -122,7 +122,9 @@ class OuterNest {
   void meet(Id v, const Form& with);
   bool find_forms();
   Form first_form(std::size_t i) const;
-  /// May lanes come to a place by different ways from the one that is always before it?
+  /// May lanes go on from a place by different ways?
+  bool parts_lanes(uint32_t place, std::size_t l) const;
+  /// May lanes come to a place by different ways from the one that is always before it, or to the next round?
   bool is_divergent(uint32_t place, std::size_t l) const;
   void find_param_forms(uint32_t b);
   Form form_of(Id id, uint32_t b) const;

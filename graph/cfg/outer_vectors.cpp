@@ -111,9 +111,10 @@ class OuterVectors : public OuterLanes {
 
   // Values that edges hand on.
 
-  /// Gives the value that an edge hands to a parameter. A loop that lanes leave in different rounds has kept it.
+  /// Gives the value that an edge hands to a parameter. A loop that lanes leave in different rounds has kept it, if it
+  /// is not the same in all of them.
   Id given(const ExitEdge& e, std::size_t i, std::size_t l, Form::Kind kind) {
-    if (loop_of_[e.block] != l) {
+    if (kind == Form::Lanes && loop_of_[e.block] != l) {
       const std::size_t inner = child_at(place_of(e.block, l));
       if (loops_[inner].masked) return given_.at({inner, cfg_.blocks[target(e)].params[i]});
     }

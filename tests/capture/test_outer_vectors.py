@@ -367,6 +367,50 @@ def test_variables_are_what_the_last_round_has_left():
         compare(seen, lambda n=n: (vector(n) * 4,))
 
 
+def test_an_inner_loop_that_lanes_leave_by_different_ways():
+    """The ways lead to the next round of the loop around it, with numbers that are the same in all lanes."""
+
+    def counted(x, y, z, counts):
+        p, q, m, c, k, total = 0.5, 1.5, 3, 0, 0, 0.0
+        for i in range(len(x)):
+            p, q, m, c, k = x[i], 1.5, i, 0, 0
+            counts[i] = c % 1000
+            p = 0.0 + abs(x[i])
+            for k in range(len(z)):
+                kk = 0
+                while kk < 3 and z[0] < 0.25:
+                    q = 0.625
+                    p, q = q, 0.5 * p
+                    kk += 1
+            q = y[i, 2] * y[i, 2] + 0.5
+            total += q
+        return total, p, q, m, c, k
+
+    for n in COUNTS:
+        compare(counted, lambda n=n: (vector(n), matrix(n, 3), vector(3) - 0.5, np.zeros(n, np.int64)))
+
+
+def test_an_inner_loop_in_two_versions():
+    """What both hand on is the same number in all lanes."""
+
+    def searched(x, w, out):
+        for i in range(len(w)):
+            q, m, c = 1.5, w[i], 7
+            p = 0.5 - 1.25 / 3.0
+            for k in range(len(x)):
+                c += c % (k + 1) - (7 + m)
+                if (w[i] // (i + 2)) % 3 == 0:
+                    if q > 1.5:
+                        break
+                elif i < m:
+                    continue
+                c = i
+            out[i] = q + c + p
+
+    for n in COUNTS:
+        compare(searched, lambda n=n: (vector(3), np.arange(n) * 37 % 101 - 50, np.zeros(n)))
+
+
 def test_no_warning_is_lost_or_made():
     def halves(x, out):
         for i in range(len(x)):
