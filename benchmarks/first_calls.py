@@ -3,7 +3,8 @@
     ./dev python benchmarks/first_calls.py
 
 Each time is from a process of its own; the processes of the rows alternate, and medians count. `alone`: nothing marked has run before in the process.
-`later`: another marked function has. `cold` and `plain` are `later` without a disk cache, and without the mark. The phases are those of `later`.
+`later`: another marked function has. `cold` and `plain` are `later` without a disk cache, and without the mark. The phases are those of `later`;
+if nothing is captured, `capture` is the time of taking captures from the cache.
 """
 
 from __future__ import annotations
@@ -58,6 +59,32 @@ def softmax(a: Any, b: Any) -> Any:
     return e / e.sum(axis=1, keepdims=True)
 
 
+SCALE = 1.75
+
+
+def scaled(x: Any, shift: float = 0.5) -> Any:
+    """A function that is inlined, with a global constant and a default."""
+    return x * SCALE + shift
+
+
+class Model:
+    """A class with a method, an attribute of its own and attributes of its instances."""
+
+    power = 2
+
+    def __init__(self) -> None:
+        self.weights, self.bias = np.linspace(1.0, 2.0, 300), 0.25
+
+    def apply(self, x: Any) -> Any:
+        """Four operations and two functions."""
+        return scaled(x) * self.weights + scaled(x, self.bias) ** self.power
+
+
+def methods(model: Any, x: Any) -> Any:
+    """Helpers, a method, globals and attributes."""
+    return model.apply(x) - np.maximum(model.apply(x * 0.5), 0.0)
+
+
 def other(x: Any) -> Any:
     """Run once by a process before the measured call, so that only costs of the measured function are left."""
     return x * 2.0 + 1.0
@@ -69,6 +96,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "many": (many, VECTORS),
     "elements": (elements, VECTORS),
     "softmax": (softmax, MATRICES),
+    "methods": (methods, (Model(), VECTORS[0])),
 }
 
 

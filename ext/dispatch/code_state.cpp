@@ -91,6 +91,7 @@ void CodeState::clear() {
   loops.clear();
   comparison.clear();
   callees.reset();
+  stored.reset();
 }
 
 int CodeState::traverse(visitproc visit, void* arg) const {

@@ -21,6 +21,7 @@
 #include "ext/dispatch/loop_sites.h"
 #include "ext/dispatch/predictions.h"
 #include "ext/dispatch/run_comparison.h"
+#include "ext/dispatch/stored_captures.h"
 #include "ext/module/control.h"
 #include "ext/region/compiled_region.h"
 
@@ -102,6 +103,7 @@ class CodeState final : public CodeUnit, public capture::SiteHandler, public std
   std::unique_ptr<CalleeRegistry> callees;  // of the owner
   std::unique_ptr<Gain> gain;               // null: its calls are not measured
   Predictions predictions;
+  std::shared_ptr<StoredCaptures> stored;  // null: they are not kept
   capture::Ref<> pending_error;  // of a region, for the end of the call: internal ones under config.strict, those of
                                  // the stance
   uint64_t disabled_epoch = module::disabled_epoch;

@@ -92,6 +92,20 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   return nullptr;
 }
 
+/// What was captured during a call is kept when the call has ended.
+struct KeepCaptures {
+  CodeState& state;
+  ~KeepCaptures() {
+    const std::shared_ptr<StoredCaptures> stored = state.stored;
+    if (!stored) return;
+    try {
+      stored->write();
+    } catch (const std::exception&) {  // no memory: the next process captures anew
+    }
+    if (!state.captures.broke) state.stored.reset();  // there are no sites that could add to it
+  }
+};
+
 /// No entry fits. Compiles one, or runs spliced code, or the user's own.
 [[gnu::noinline]] PyObject* call_missed(FunctionObject* f, PyObject* const* slots, PyObject* const* args,
                                         std::size_t nargsf, PyObject* kwnames) {
@@ -99,6 +113,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
     return call_on_low_stack(f, args, nargsf, kwnames);
   const std::shared_ptr<CodeState> state = f->state;
   if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
+  const KeepCaptures keep{*state};
   if (state->wants_capture()) {
     PyObject* result = nullptr;
     std::optional<capture::Break> raising;

@@ -13,6 +13,7 @@
 #include "ext/dispatch/callees.h"
 #include "ext/dispatch/diagnostics.h"
 #include "ext/dispatch/progress.h"
+#include "ext/dispatch/stored_captures.h"
 #include "ext/frontends/frontends.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
@@ -53,6 +54,12 @@ void note_breaks(CodeState& state, const std::vector<Break>& breaks) {
     if (reason) b.detail = *reason;
     state.history.add(b, state.settings());
   }
+}
+
+/// The loop at this instruction is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
+void forget_breaks(CodeState& state, uint32_t loop) {
+  constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head
+  state.history.forget(state.name(), loop - std::min(loop, kIterable), state.view()->last_of_nest(loop));
 }
 
 void note_callees(CodeState& state, const std::vector<Ref<PyCodeObject>>& reached) {
@@ -138,9 +145,7 @@ capture::CaptureOutcome capture_at(CodeState& state, CompileSite& place, capture
   if (!whole && state.compiles_loops() && is_hot_loop(state, place, instr, request.frame) &&
       !state.loops.bytecode_loops().count(instr) && state.view()->begins_nest(instr)) {
     if (auto loop = capture::capture_loop(request)) {
-      // The loop is compiled now: earlier breaks at its iterable or in its inner loops no longer hold.
-      constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head
-      state.history.forget(state.name(), instr - std::min(instr, kIterable), state.view()->last_of_nest(instr));
+      forget_breaks(state, instr);
       outcome.region = std::move(*loop);
       return outcome;
     } else {
@@ -197,6 +202,38 @@ CompileOptions compile_options(const CodeState& state, bool o1, bool is_compared
   return options;
 }
 
+/// Takes what another process has captured.
+CompileResult take_stored(CodeState& state, StoredOutcome found, bool whole, CompileBudget::Compilation& compilation,
+                          int64_t start) {
+  CompileResult out;
+  out.breaks = std::move(found.breaks);
+  const int64_t took = now_ns() - start;
+  module::stats.compile_ns += took;
+  runtime::trace_span("stored capture", state.name(), start, start + took);
+  if (found.entry) {
+    found.entry->capture_ns = took;
+    compilation.pays(found.entry, found.worth, found.worth_soon);
+    const capture::Region& region = found.entry->region();
+    if (region.loop) forget_breaks(state, region.entry);
+    (whole && !region.returns ? out.first_region : out.entry) = std::move(found.entry);
+  } else {
+    compilation.came_to_nothing(static_cast<int64_t>(found.work), found.array_work);
+  }
+  note_breaks(state, out.breaks);
+  return out;
+}
+
+/// May another process rely on it? That nothing was compiled has no guards: it is kept only of what is in front of a
+/// loop, which has sites of its own.
+bool may_be_stored(const CodeState& state, bool whole, const capture::CaptureOutcome& captured,
+                   const CompileResult& out) {
+  if (captured.interrupted || out.unprofitable || !captured.reached.empty()) return false;
+  if (out.entry || out.first_region) return out.entry || !state.settings().fullgraph;
+  const bool is_before_loop =
+      std::all_of(out.breaks.begin(), out.breaks.end(), [](const Break& b) { return b.before_loop; });
+  return is_before_loop && !state.settings().fullgraph && !(whole && out.breaks.empty());
+}
+
 CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, const FrameView& frame, bool whole) {
   struct Flag {
     bool& flag;
@@ -218,6 +255,17 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
   request.options.o1 = state.settings().o1 && !(in_loop && state.compares());
 
   const int64_t start = now_ns();
+  const bool was_o1 = request.options.o1;
+  const auto options_of = [&](bool is_call) {
+    return compile_options(state, request.options.o1, (is_call || in_loop) && !request.options.o1);
+  };
+  if (whole && !state.stored) state.stored = StoredCaptures::open(state, place, frame);
+  std::shared_ptr<StoredCaptures> stored;  // held: code of the program may run meanwhile
+  if (state.stored && StoredCaptures::covers(state, place)) stored = state.stored;
+  const int32_t stored_at = whole ? StoredCaptures::kWhole : static_cast<int32_t>(instr);
+  if (stored)
+    if (std::optional<StoredOutcome> found = stored->find(state, stored_at, frame, options_of))
+      return take_stored(state, std::move(*found), whole, compilation, start);
   capture::CaptureOutcome captured = capture_at(state, place, request, whole);
   const int64_t captured_ns = now_ns() - start;
   module::stats.compile_ns += captured_ns;
@@ -227,6 +275,7 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
   const std::shared_ptr<capture::Region> region = captured.region;
   if (region && whole && region->returns) region->entry = 0;
   CompileResult out;
+  StoredOutcome outcome;
   out.interrupted = captured.interrupted;
   out.breaks = std::move(captured.breaks);
   if (region) out.breaks.insert(out.breaks.end(), region->breaks.begin(), region->breaks.end());
@@ -238,18 +287,26 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
     const double runs =
         in_loop && place.made > 0 ? std::min(region::kExpectedRuns, place.mean_hits()) : region::kExpectedRuns;
     const double expected = region::worth(*region, runs);
-    const bool o1 = request.options.o1;
     const bool is_call = whole && region->returns;
-    const CompileOptions options = compile_options(state, o1, (is_call || in_loop) && !o1);
+    const CompileOptions options = options_of(is_call);
     auto entry =
         Entry::make(region, options, frame, is_call ? module::argument_slots(state.code()) : frame.local_count);
     if (entry) {
       (*entry)->capture_ns = captured_ns;
-      compilation.pays(*entry, expected, region::worth(*region, region::kSoonRuns));
+      outcome.worth = expected;
+      outcome.worth_soon = region::worth(*region, region::kSoonRuns);
+      outcome.entry = *entry;
+      compilation.pays(*entry, outcome.worth, outcome.worth_soon);
       (whole && !is_call ? out.first_region : out.entry) = std::move(*entry);
     } else {
       out.breaks.push_back(break_at(state, capture::BreakId::LoweringFailed, entry.error(), instr));
     }
+  }
+  if (stored && may_be_stored(state, whole, captured, out) && request.options.o1 == was_o1) {
+    outcome.breaks = out.breaks;
+    outcome.work = captured.work;
+    outcome.array_work = captured.array_work;
+    stored->add(state, stored_at, frame, outcome);
   }
   // The regions around a break will have the array work.
   if (!out.entry && !out.first_region)

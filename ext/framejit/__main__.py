@@ -80,7 +80,7 @@ def _cache(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
     folder = Path(core.cache_folder())
     found = clear(folder) if arguments == ["--clear"] else contents(folder)
     verb = "removed" if arguments == ["--clear"] else "holds"
-    print(f"{folder}: {verb} {found.kernels} kernels, {found.bytes} bytes, for {found.builds} builds and processors")
+    print(f"{folder}: {verb} {found.files} files, {found.bytes} bytes, for {found.builds} builds and processors")
 
 
 def _bisect(parser: argparse.ArgumentParser, command: list[str], jit_level: str) -> int:

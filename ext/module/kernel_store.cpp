@@ -84,6 +84,17 @@ codegen::KernelStore* kernel_store(bool asked) {
   return store.get();
 }
 
+bool find_captures(codegen::KernelStore& store, std::string_view key, codegen::KernelCode& out) {
+  const bool found = static_cast<CountingStore&>(store).disk.find(key, out);
+  stats.disk_cache_hits += found;
+  return found;
+}
+
+void add_captures(codegen::KernelStore& store, std::string_view key, const codegen::KernelCode& captures, bool is_new) {
+  stats.disk_cache_misses += is_new;
+  store.add(key, captures);
+}
+
 std::string take_store_complaint() {
   for (const auto& [of, store] : stores())
     if (std::string complaint = store->disk.take_complaint(); !complaint.empty()) return complaint;

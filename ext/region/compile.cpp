@@ -65,22 +65,9 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   return out;
 }
 
-Expected<Compiled, std::string> finish(codegen::Program program, const CompileOptions& options) {
-  Compiled out;
-  const int64_t start = now_ns();
-  for (const codegen::Step& step : program.steps)
-    if (std::holds_alternative<codegen::LibraryCallStep>(step)) ++out.library_calls, out.calls_python = true;
-    else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
-      for (const codegen::Stage& stage : loop->stages)
-        out.library_calls += std::holds_alternative<codegen::NumpyLoop>(stage.code);
-  const auto kernels = static_cast<int64_t>(program.kernels.size());
-  FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program), options.plan));
-  out.plan = std::move(plan);
-  out.codegen_ns = now_ns() - start;
-  module::stats.kernels_compiled += kernels;
-  module::stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());
-  return out;
-}
+constexpr const char* kIsFull = "the limit of machine code, config.code_bytes_limit, is reached";
+
+bool is_full() { return module::stats.code_bytes >= module::config().code_bytes_limit; }
 
 /// Where it can be, a program has per_call_flags.
 Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, const std::vector<graph::Group>& groups,
@@ -110,9 +97,26 @@ Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, co
 
 }  // namespace
 
+Expected<Compiled, std::string> finish(codegen::Program program, const CompileOptions& options) {
+  if (is_full()) return Unexpected<std::string>{kIsFull};
+  Compiled out;
+  const int64_t start = now_ns();
+  for (const codegen::Step& step : program.steps)
+    if (std::holds_alternative<codegen::LibraryCallStep>(step)) ++out.library_calls, out.calls_python = true;
+    else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
+      for (const codegen::Stage& stage : loop->stages)
+        out.library_calls += std::holds_alternative<codegen::NumpyLoop>(stage.code);
+  const auto kernels = static_cast<int64_t>(program.kernels.size());
+  FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program), options.plan));
+  out.plan = std::move(plan);
+  out.codegen_ns = now_ns() - start;
+  module::stats.kernels_compiled += kernels;
+  module::stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());
+  return out;
+}
+
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
-  if (module::stats.code_bytes >= module::config().code_bytes_limit)
-    return Unexpected<std::string>{"the limit of machine code, config.code_bytes_limit, is reached"};
+  if (is_full()) return Unexpected<std::string>{kIsFull};
   const int64_t start = now_ns();
   graph::PassContext context = pass_context(options);
   graph::optimize(graph, context);

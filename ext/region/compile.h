@@ -31,8 +31,9 @@ struct CompileOptions {
 struct Compiled {
   std::unique_ptr<runtime::Plan> plan;
   int64_t passes_ns = 0, codegen_ns = 0;
-  int64_t library_calls = 0;  // of a run: NumPy loops, functions of libraries and custom operators
-  bool calls_python = false;  // functions of libraries or custom operators
+  int64_t library_calls = 0;                       // of a run: NumPy loops, functions of libraries and custom operators
+  bool calls_python = false;                       // functions of libraries or custom operators
+  std::unique_ptr<codegen::KernelCode> loop_code;  // of a region's loop, if another process has made it
 
   bool per_call_flags() const { return plan->program().per_call_flags; }
 };
@@ -41,6 +42,9 @@ inline constexpr double kReleaseAbove = 50e3;  // ns of work from which on the G
 
 /// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options);
+
+/// Makes a program ready to run, and counts it. Fails if there is machine code enough.
+Expected<Compiled, std::string> finish(codegen::Program program, const CompileOptions& options);
 
 /// The Plan for calls in which one with per_call_flags (codegen/kernel.h) will not do: it can be taken back.
 /// `optimized`: by compile().

@@ -85,12 +85,13 @@ int vector_width() {
 
 }  // namespace
 
-Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile_graph(cfg::Cfg& graph, const std::string& name,
-                                                                        std::optional<int> vector_bytes) const {
+Expected<codegen::KernelCode, std::string> CompiledLoop::code_of(cfg::Cfg& graph, const std::string& name,
+                                                                 std::optional<int> vector_bytes,
+                                                                 bool& is_found) const {
   const codegen::Isa isa = module::target_cpu().isa;
   const codegen::StoredCode stored(store_, graph, isa, vector_bytes ? std::to_string(*vector_bytes) : "optimized");
   codegen::KernelCode code;
-  const bool is_found = stored.find(code);
+  is_found = stored.find(code);
   if (!is_found) {
     FRAMEJIT_TRY(emitted, emit(graph, name, vector_bytes));
     code = std::move(emitted);
@@ -103,9 +104,21 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile_graph(cfg::Cfg
     FRAMEJIT_CHECK(emitted.bytes == code.bytes, "stored code is not that of\n" + cfg::print(copy));
   }
 #endif
+  return code;
+}
+
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::seal(codegen::KernelCode code,
+                                                               std::optional<int> saved_passes) {
   const std::span<const uint8_t> piece(code.bytes);
   FRAMEJIT_TRY(block, runtime::CodeBlock::seal({&piece, 1}));
-  return Kernel{std::move(block), std::move(code.listing), {}, {}, is_found ? vector_bytes : std::nullopt};
+  return Kernel{std::move(block), std::move(code.listing), {}, {}, saved_passes};
+}
+
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile_graph(cfg::Cfg& graph, const std::string& name,
+                                                                        std::optional<int> vector_bytes) const {
+  bool is_found = false;
+  FRAMEJIT_TRY(code, code_of(graph, name, vector_bytes, is_found));
+  return seal(std::move(code), is_found ? vector_bytes : std::nullopt);
 }
 
 Expected<codegen::KernelCode, std::string> CompiledLoop::emit(cfg::Cfg& graph, const std::string& name,
@@ -176,13 +189,28 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
     if (!options.interpreted) cfg::inline_self_calls(graph, program->recursion->self, program->recursion->at_start);
   }
   if (!options.listing && !options.interpreted && !program->recursion) loop->store_ = options.store;
+  if (!loop->captured_ && loop->store_) loop->original_ = std::make_unique<cfg::Cfg>(graph);
   // A call of itself may be given up by an exception, for which bodies of loops have no way out.
   const bool calls_itself = program->recursion != nullptr;
-  cfg::ParallelLoops loops{.for_threads = runtime::ParallelLoop::is_wanted() && !calls_itself,
+  const int vector_bytes = widened ? width : 0;
+  cfg::ParallelLoops loops{.for_threads = vector_bytes > 0 && !calls_itself && runtime::ParallelLoop::is_wanted(),
                            .vectors = options.widened && !calls_itself};
-  FRAMEJIT_TRY(kernel, loop->compile(graph, widened ? width : 0, loops));
+  if (vector_bytes == 0) {
+    bool is_found = options.code != nullptr;
+    if (is_found) {
+      loop->code_ = std::make_unique<codegen::KernelCode>(*options.code);
+    } else {
+      FRAMEJIT_TRY(code, loop->code_of(graph, name, 0, is_found));
+      loop->code_ = std::make_unique<codegen::KernelCode>(std::move(code));
+    }
+    FRAMEJIT_TRY(kernel, seal(*loop->code_, is_found ? std::optional(0) : std::nullopt));
+    loop->kernels_[0] = std::move(kernel);
+    if (!loop->store_ || !loop->code_->addresses.empty()) loop->code_.reset();
+  } else {
+    FRAMEJIT_TRY(kernel, loop->compile(graph, vector_bytes, loops));
+    loop->kernels_[0] = std::move(kernel);
+  }
   loop->compile_ns_ = now_ns() - start;
-  loop->kernels_[0] = std::move(kernel);
   for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
   for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
   loop->taken_.assign(graph.exits.size(), 0);
@@ -428,6 +456,8 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   objects[capture::LoopProgram::kScratch] = program_->has_scratch ? scratch() : nullptr;
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
+  original_.reset();
+  code_.reset();
   const bool timed = captured_ || turns_ > 0;
   // A loop that is hardly ever left early is not given up: the clock takes longer than what a short one does.
   const bool measures =

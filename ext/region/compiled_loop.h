@@ -26,6 +26,7 @@ class CompiledLoop {
     bool interpreted = false;  // runs go through the reference interpreter (stress)
     bool widened = false;      // several rounds at once from the first run on
     codegen::KernelStore* store = nullptr;
+    const codegen::KernelCode* code = nullptr;  // that another process has made; null: it is not there
   };
   /// The failure is a sentence.
   static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
@@ -54,6 +55,10 @@ class CompiledLoop {
     const bool is_known = runs() > kFewUnboxed || unboxing_ns_ > kLongUnboxing;
     return boxes_lists_ || (is_known && unboxing_ns_ > unboxed_ns_);
   }
+  /// The graph as it was captured, until the first run, if machine code is kept or it may be compiled in other ways.
+  const cfg::Cfg* captured() const { return captured_ ? &*captured_ : original_.get(); }
+  /// The machine code for one round at a time, until the first run, if machine code is kept and has no addresses in it.
+  const codegen::KernelCode* code() const { return code_.get(); }
   std::string graph_text() const;
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
@@ -101,8 +106,12 @@ class CompiledLoop {
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
   Expected<Kernel, std::string> compile(cfg::Cfg& graph, int vector_bytes, cfg::ParallelLoops& loops) const;
   /// Code from the store, if it has it, else by the passes and code generation. No `vector_bytes`: the passes have run.
+  Expected<codegen::KernelCode, std::string> code_of(cfg::Cfg& graph, const std::string& name,
+                                                     std::optional<int> vector_bytes, bool& is_found) const;
+  /// The same, ready to run.
   Expected<Kernel, std::string> compile_graph(cfg::Cfg& graph, const std::string& name,
                                               std::optional<int> vector_bytes) const;
+  static Expected<Kernel, std::string> seal(codegen::KernelCode code, std::optional<int> saved_passes);
   Expected<codegen::KernelCode, std::string> emit(cfg::Cfg& graph, const std::string& name,
                                                   std::optional<int> vector_bytes) const;
   void widen();
@@ -121,7 +130,9 @@ class CompiledLoop {
   std::array<Kernel, kKernels> kernels_;
   std::size_t use_ = 0;
   int64_t compile_ns_ = 0, run_ns_ = 0;
-  std::optional<cfg::Cfg> captured_;       // until it is widened
+  std::optional<cfg::Cfg> captured_;    // until it is widened
+  std::unique_ptr<cfg::Cfg> original_;  // else, if machine code is kept: until the first run
+  std::unique_ptr<codegen::KernelCode> code_;
   std::size_t turns_ = 0;                  // how many kernels take turns
   std::array<cfg::Cfg, kKernels> graphs_;  // of kernels that take turns, but the first one
   std::size_t most_values_ = 0;

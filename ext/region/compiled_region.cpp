@@ -126,14 +126,25 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
   });
   if (draws) given.plan.beside = false;  // the thread of the run holds the locks of generators
   if (options.constant_parameters) given.constant_params = fold_parameters(*region, options, live);
-  FRAMEJIT_TRY(compiled, compile(*region->graph, given));
+  // The graph of a loop has parameters only, and runs nothing.
+  FRAMEJIT_TRY(compiled, region->loop ? finish({}, given) : compile(*region->graph, given));
   guard_relations(*region);
   entry->draws_ = draws;
-  entry->region_ = std::move(region);  // nothing changes it from here on
-  entry->references_.emplace(*entry->region_);
-  const bool sees_warnings = entry->references_->any(is_of_warnings);
-  entry->runner_.emplace(*entry->region_, std::move(compiled), given, entry->policy_, sees_warnings);
-  if (std::string why = entry->link(live, local_count); !why.empty()) return Unexpected<std::string>{std::move(why)};
+  if (std::string why = entry->link(std::move(region), std::move(compiled), given, local_count); !why.empty())
+    return Unexpected<std::string>{std::move(why)};
+  if (std::optional<guards::GuardFailure> failure = entry->explain(live))
+    FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
+                              failure->found + ")\n" + entry->graph_text());
+  return entry;
+}
+
+Expected<std::shared_ptr<Entry>, std::string> Entry::make_stored(std::shared_ptr<capture::Region> region,
+                                                                 Compiled compiled, const CompileOptions& options,
+                                                                 const LiveSlots& live, int local_count) {
+  std::shared_ptr<Entry> entry(new Entry());
+  if (std::string why = entry->link(std::move(region), std::move(compiled), options, local_count); !why.empty())
+    return Unexpected<std::string>{std::move(why)};
+  if (entry->explain(live)) return Unexpected<std::string>{"a guard does not hold"};
   return entry;
 }
 
@@ -141,9 +152,14 @@ std::string Entry::graph_text() const {
   return graph::print(*region_->graph) + (loop_ ? loop_->graph_text() : std::string());
 }
 
-std::string Entry::link(const LiveSlots& live, int local_count) {
+std::string Entry::link(std::shared_ptr<capture::Region> region, Compiled compiled, const CompileOptions& options,
+                        int local_count) {
+  region_ = std::move(region);  // nothing changes it from here on
+  references_.emplace(*region_);
+  const bool sees_warnings = references_->any(is_of_warnings);
+  const std::unique_ptr<codegen::KernelCode> loop_code = std::move(compiled.loop_code);
+  runner_.emplace(*region_, std::move(compiled), options, policy_, sees_warnings);
   const graph::Graph& graph = *region_->graph;
-  const CompileOptions& options = runner_->options();
   std::vector<capture::SourceRef> sources = Materializer::sources(*region_);
   if (region_->loop) sources.insert(sources.end(), region_->loop->fetched.begin(), region_->loop->fetched.end());
   auto program = GuardProgram::make(region_->guards, region_->inputs, sources, graph.shapes(), local_count);
@@ -156,9 +172,9 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   conditions_.emplace(*region_, *guards_, *materializer_);
 
   if (region_->loop) {
-    auto loop =
-        CompiledLoop::make(region_->loop, *guards_, region_->function,
-                           {options.listing, options.interp, options.losing, module::kernel_store(options.cached)});
+    auto loop = CompiledLoop::make(
+        region_->loop, *guards_, region_->function,
+        {options.listing, options.interp, options.losing, module::kernel_store(options.cached), loop_code.get()});
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
   }
@@ -171,10 +187,6 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     policy_.compare(region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds);
   result_on_stack_ = has_result_on_stack(*region_);
   at_o1_ = options.o1 && !loop_ && computes_with_floats(graph);
-
-  if (std::optional<guards::GuardFailure> failure = guards_->explain(live))
-    FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
-                              failure->found + ")\n" + graph_text());
   return {};
 }
 

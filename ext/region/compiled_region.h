@@ -29,6 +29,12 @@ class Entry {
                                                             const CompileOptions& options,
                                                             const guards::LiveSlots& live, int local_count);
 
+  /// Of a region that another process has compiled. Where a guard does not hold for `live`, that is a failure as
+  /// others.
+  static Expected<std::shared_ptr<Entry>, std::string> make_stored(std::shared_ptr<capture::Region> region,
+                                                                   Compiled compiled, const CompileOptions& options,
+                                                                   const guards::LiveSlots& live, int local_count);
+
   /// Runs a region that returns; `result` is a new reference.
   Outcome call(const guards::LiveSlots& live, PyObject*& result);
   /// Runs a region inside a frame; the update is filled in when Done, and with Error too.
@@ -71,7 +77,8 @@ class Entry {
 
  private:
   Entry() = default;
-  std::string link(const guards::LiveSlots& live, int local_count);
+  std::string link(std::shared_ptr<capture::Region> region, Compiled compiled, const CompileOptions& options,
+                   int local_count);
   Outcome fits(guards::Matched& m);
   Outcome run_shown(const guards::LiveSlots& live, Run& run);
   template <class HandOver>

@@ -101,12 +101,29 @@ def copy(filled, tmp_path) -> Path:
     return Path(shutil.copytree(filled, tmp_path / "copy"))
 
 
+def captures_of(folder: Path) -> list[Path]:
+    """Files that hold captures, with the kernels of those; the others are kernels."""
+    return [file for file in files_of(folder) if b"captures" in file.read_bytes()]
+
+
 def test_second_process(filled):
     before = files_of(filled)
     second = run(filled)
     assert second["misses"] == 0
-    assert second["hits"] == len(before)
+    assert len(captures_of(filled)) <= second["hits"] < len(before)
     assert files_of(filled) == before
+
+
+def test_second_process_with_kernels_alone(copy):
+    """Captures are gone, or are of another version of the program."""
+    before, captures = files_of(copy), captures_of(copy)
+    assert len(captures) > 3
+    for file in captures:
+        file.unlink()
+    second = run(copy)
+    assert second["misses"] == len(captures)
+    assert second["hits"] == len(before) - len(captures)
+    assert files_of(copy) == before
 
 
 def test_only_its_user_can_read_it(filled):
@@ -159,10 +176,18 @@ def test_no_address_is_in_the_code_of_random_loops(tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         misses.append(int(done.stdout))
-    contents = [{f.name: f.read_bytes() for f in files_of(folder)} for folder in folders]
+        if len(misses) == 2:
+            # Captures hold times of library calls, from which it is estimated what pays.
+            captures = [captures_of(folder) for folder in folders[:2]]
+            counts = [len(files_of(folder)) for folder in folders[:2]]
+            assert [f.name for f in captures[0]] == [f.name for f in captures[1]]
+            for file in captures[0] + captures[1]:
+                file.unlink()
+    contents = [{f.name: f.read_bytes() for f in files_of(folder) if f not in captures_of(folder)} for folder in folders]
     assert contents[0] == contents[1]
-    assert misses[0] == misses[1] == len(contents[0]) > 100
-    assert misses[2] == 0
+    assert misses[:2] == counts
+    assert len(contents[0]) > 100
+    assert misses[2] == len(captures[0]) > 50
 
 
 def test_off_by_default():
@@ -176,7 +201,8 @@ def test_argument_of_jit(tmp_path):
     assert first["misses"] == len(files_of(tmp_path / "framejit")) > 3
     assert first["warnings"] == []
     second = run(None, '{"cache": true}', **environment)
-    assert (second["hits"], second["misses"]) == (first["misses"], 0)
+    assert second["hits"] > 3
+    assert second["misses"] == 0
     assert run(None, '{"cache": false}', **environment)["hits"] == 0
 
 
@@ -318,7 +344,7 @@ def test_removed_while_it_is_used(tmp_path):
     found = json.loads(done.stdout)
     assert found["same"]
     assert found["warnings"] == []
-    assert len(files_of(folder)) == 1
+    assert len(files_of(folder)) == 2  # the kernel and the capture
 
 
 def test_oldest_are_removed(copy):
@@ -348,6 +374,10 @@ def test_reading_marks_as_used(copy):
     for file in files_of(copy):
         os.utime(file, (1e9, 1e9))
     run(copy)
+    assert all(file.stat().st_mtime > 1e9 + 1 for file in captures_of(copy))
+    for file in captures_of(copy):
+        file.unlink()
+    run(copy)
     assert all(file.stat().st_mtime > 1e9 + 1 for file in files_of(copy))
 
 
@@ -361,11 +391,11 @@ def test_command(copy):
     count = len(files_of(copy))
     size = sum(file.stat().st_size for file in files_of(copy))
     (copy / "mine").write_text("stays")
-    text = f"{count} kernels, {size} bytes, for 1 builds and processors\n"
+    text = f"{count} files, {size} bytes, for 1 builds and processors\n"
     assert command() == command("--info") == f"{copy}: holds {text}"
     assert command("--clear") == f"{copy}: removed {text}"
     assert [path.name for path in copy.iterdir()] == ["mine"]
-    assert command("--info").endswith("holds 0 kernels, 0 bytes, for 0 builds and processors\n")
+    assert command("--info").endswith("holds 0 files, 0 bytes, for 0 builds and processors\n")
     assert command("--everything") == ""
 
 

@@ -27,8 +27,8 @@ COUNTERS = {
     "code_bytes": "machine code held",
     "compile_ns": "time spent on compiling, in nanoseconds",
     "capture_steps": "work of captures: bytecode instructions executed symbolically, and one for each 32 items looked at",
-    "disk_cache_hits": "kernels that were found in `config.cache_dir`",
-    "disk_cache_misses": "kernels that were looked for there and not found",
+    "disk_cache_hits": "files of captures and kernels that were found in `config.cache_dir`",
+    "disk_cache_misses": "files that were looked for there, not found and written",
     "peak_buffer_bytes": "the most memory that compiled code has held at a time",
 }
 

@@ -13,7 +13,7 @@ _FOLDERS, _FILES, _UNFINISHED = "framejit-*", "*.kernel", ".new-*"
 class Contents(NamedTuple):
     """What a folder holds."""
 
-    kernels: int
+    files: int
     bytes: int
     builds: int
 
@@ -23,13 +23,13 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def contents(folder: Path) -> Contents:
-    """Count the kernels in a folder, their bytes, and the builds and processors that they were made for."""
+    """Count the files in a folder, their bytes, and the builds and processors that they were made for."""
     sizes = [[file.stat().st_size for file in build.glob(_FILES)] for build in _folders(folder)]
     return Contents(sum(map(len, sizes)), sum(map(sum, sizes)), len(sizes))
 
 
 def clear(folder: Path) -> Contents:
-    """Remove all kernels from a folder; returns what there was."""
+    """Remove all of them from a folder; returns what there was."""
     found = contents(folder)
     for build in list(_folders(folder)):
         for pattern in (_FILES, _UNFINISHED):
