@@ -93,7 +93,7 @@ CalleeInterceptor::~CalleeInterceptor() {
   if (at != reached().end() && at->second.expired()) reached().erase(at);
 }
 
-void CalleeRegistry::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner) {
+void CalleeRegistry::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner, const CallSite& called_from) {
   if (code == owner->code() || !may_be_reached(code)) return;
   std::shared_ptr<CalleeInterceptor> hung = reached()[code].lock();
   if (!hung) {
@@ -104,6 +104,7 @@ void CalleeRegistry::add(PyCodeObject* code, const std::shared_ptr<CodeState>& o
   if (hung->knows(owner->function_id)) return;
   std::erase_if(all_, [](const Callee& callee) { return callee.code.expired(); });
   auto compiled = make_marked_code(code, owner->settings(), owner);
+  compiled->state().called_from = called_from;
   hung->add(owner->function_id, compiled);
   all_.push_back({hung, std::move(compiled)});
 }

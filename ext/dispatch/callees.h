@@ -11,11 +11,13 @@
 namespace framejit::ext::dispatch {
 
 class CalleeInterceptor;
+struct CallSite;
 
 class CalleeRegistry {
  public:
   /// Compiles the code's frames from now on, where nothing forbids it.
-  void add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner);
+  /// `called_from`: the line of the program's code that had it called, as far as that is known.
+  void add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner, const CallSite& called_from);
   /// Is something compiled for one of them, or may it be?
   bool any_awake() const;
   /// Those whose code is alive, oldest first.

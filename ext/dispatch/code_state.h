@@ -90,6 +90,7 @@ class CodeState final : public CodeUnit, public capture::SiteHandler, public std
   int traverse(visitproc visit, void* arg) const;
 
   const std::weak_ptr<CodeState> owner;
+  CallSite called_from;  // of a callee within reach of another function: see CalleeRegistry::add
   /// For an ActiveFunctionScope around the code's frames; 0: they are within another's reach, or their callees stay as
   /// they are.
   const uint64_t function_id;

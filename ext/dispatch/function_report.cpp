@@ -151,8 +151,7 @@ Ref<> report_of_one(CodeState& state) {
   bool ok = true;
   for (const auto& [entry, site] : state.entries.all())
     ok = ok && PyList_Append(entries.get(), entry_record(*entry, site, state.comparison.why_given_up()).get()) == 0;
-  for (const capture::Break& b : state.history.breaks())
-    ok = ok && PyList_Append(breaks.get(), module::break_record(b).get()) == 0;
+  for (const KnownBreak& b : state.history.breaks()) ok = ok && PyList_Append(breaks.get(), b.record().get()) == 0;
   for (const Ref<>& record : state.history.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
   if (!ok) return {};
   Record r;

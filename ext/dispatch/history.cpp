@@ -31,18 +31,30 @@ Record CodeName::record() const {
   return r;
 }
 
-void History::add(const Break& b, const JitSettings& settings) {
+Record KnownBreak::record() const {
+  Record record = module::break_record(at);
+  if (called_from.line > 0)
+    record.put("from_function", called_from.function)
+        .put("from_file", called_from.file)
+        .put("from_line", static_cast<int64_t>(called_from.line));
+  return record;
+}
+
+void History::add(KnownBreak known, const JitSettings& settings) {
+  const Break& b = known.at;
   if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) return;
   ++module::stats.graph_breaks;
   ++module::break_counts[b.id];
-  breaks_.push_back(b);
   if (events_on(Channel::GraphBreaks))
     emit(Channel::GraphBreaks,
-         std::move(module::break_record(b).put("capture_mode", std::string(settings.ast ? "ast" : "bytecode"))));
+         std::move(known.record().put("capture_mode", std::string(settings.ast ? "ast" : "bytecode"))));
+  breaks_.push_back(std::move(known));
 }
 
 void History::forget(const std::string& function, uint32_t first, uint32_t last) {
-  std::erase_if(breaks_, [&](const Break& b) { return b.function == function && b.instr >= first && b.instr <= last; });
+  std::erase_if(breaks_, [&](const KnownBreak& b) {
+    return b.at.function == function && b.at.instr >= first && b.at.instr <= last;
+  });
 }
 
 void History::add(const Recompile& recompile, PyCodeObject* code) {

@@ -28,11 +28,26 @@ struct CodeName {
   module::Record record() const;
 };
 
+/// A line of a function.
+struct CallSite {
+  std::string function, file;
+  int line = 0;  // 0: not known
+};
+
+/// A break, and the line of the program's code that led to it, if the break is in a library.
+struct KnownBreak {
+  capture::Break at;
+  CallSite called_from;
+
+  /// module::break_record(), in a library with from_function, from_file and from_line.
+  module::Record record() const;
+};
+
 class History {
  public:
   /// Each once.
-  const std::vector<capture::Break>& breaks() const { return breaks_; }
-  void add(const capture::Break& b, const JitSettings& settings);
+  const std::vector<KnownBreak>& breaks() const { return breaks_; }
+  void add(KnownBreak known, const JitSettings& settings);
   /// Breaks of the function itself at the instructions from `first` to `last` are history.
   void forget(const std::string& function, uint32_t first, uint32_t last);
 
@@ -49,7 +64,7 @@ class History {
   void clear();
 
  private:
-  std::vector<capture::Break> breaks_;
+  std::vector<KnownBreak> breaks_;
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
   std::vector<capture::Ref<>> recompiles_;  // the first kMostRecompiles
 };

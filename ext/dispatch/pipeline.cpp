@@ -2,6 +2,8 @@
 #include "ext/dispatch/pipeline.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "capture/loops/translator.h"
@@ -47,12 +49,29 @@ Break break_at(CodeState& state, capture::BreakId id, std::string detail, uint32
   return b;
 }
 
+/// Is the file one of an installed package, or of Python's own library?
+bool is_of_library(std::string_view file) {
+  constexpr std::string_view kFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
+  return std::any_of(std::begin(kFolders), std::end(kFolders),
+                     [file](std::string_view folder) { return file.find(folder) != std::string_view::npos; });
+}
+
+/// The line of the program's code that led to the break, or else the line where the code is called that is captured.
+CallSite user_line(CodeState& state, const Break& b) {
+  const PyCodeObject* code = state.code();
+  CallSite here{capture::text_of(code->co_qualname), capture::text_of(code->co_filename),
+                state.view()->instrs()[b.instr].line};
+  return state.called_from.line > 0 && is_of_library(here.file) ? state.called_from : here;
+}
+
 void note_breaks(CodeState& state, const std::vector<Break>& breaks) {
   for (Break b : breaks) {
     if (b.before_loop) continue;
     const std::string* reason = b.id == capture::BreakId::ElementLoop ? state.loops.reason(b.instr) : nullptr;
     if (reason) b.detail = *reason;
-    state.history.add(b, state.settings());
+    CallSite called_from = is_of_library(b.file) ? user_line(state, b) : CallSite{};
+    if (is_of_library(called_from.file)) called_from = {};
+    state.history.add({std::move(b), std::move(called_from)}, state.settings());
   }
 }
 
@@ -62,11 +81,12 @@ void forget_breaks(CodeState& state, uint32_t loop) {
   state.history.forget(state.name(), loop - std::min(loop, kIterable), state.view()->last_of_nest(loop));
 }
 
-void note_callees(CodeState& state, const std::vector<Ref<PyCodeObject>>& reached) {
+void note_callees(CodeState& state, const std::vector<Ref<PyCodeObject>>& reached, const std::vector<Break>& breaks) {
   const std::shared_ptr<CodeState> owner = state.function_id ? state.shared_from_this() : state.owner.lock();
   if (!owner || reached.empty()) return;
   if (!owner->callees) owner->callees = std::make_unique<CalleeRegistry>();
-  for (const Ref<PyCodeObject>& code : reached) owner->callees->add(code.get(), owner);
+  const CallSite from = breaks.empty() ? CallSite{} : user_line(state, breaks.front());
+  for (const Ref<PyCodeObject>& code : reached) owner->callees->add(code.get(), owner, from);
   if (capture::ActiveFunctionScope::id() == owner->function_id && owner->has_callees())
     capture::ActiveFunctionScope::request_hook();
 }
@@ -312,7 +332,7 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
   if (!out.entry && !out.first_region)
     compilation.came_to_nothing(static_cast<int64_t>(captured.work), captured.array_work);
   note_breaks(state, out.breaks);
-  note_callees(state, captured.reached);
+  note_callees(state, captured.reached, out.breaks);
   if (const std::string complaint = module::take_store_complaint(); !complaint.empty()) warn_performance(complaint);
   return out;
 }

@@ -66,6 +66,8 @@ class Explanation:
     def breaks(self) -> list[dict[str, Any]]:
         """The places at which capture stopped: id, what, why, way_out, detail, function, file, line, column.
 
+        In a library also from_function, from_file and from_line: the line of the program that led there.
+
         `place` is file, line and column as text; for a notebook it has the number of the cell: `Cell 5:3:13`.
         """
         return [{**record, "place": place_text(record)} for record in breaks_of(self.functions)]

@@ -104,6 +104,13 @@ def place_text(record: dict[str, Any]) -> str:
     return f"{short_path(str(record.get('file', '')))}:{int(record.get('line', 0))}:{int(record.get('column', 0)) + 1}"
 
 
+def caller_text(record: dict[str, Any]) -> str:
+    """Of a break in a library: the line of the program that led there; empty if the break is in the program."""
+    if not record.get("from_line"):
+        return ""
+    return f"{short_path(str(record['from_file']))}:{record['from_line']} {record['from_function']}()"
+
+
 def break_text(record: dict[str, Any]) -> str:
     """Why capture stopped: place, reason, source, way out."""
     detail = f": {record['detail']}" if record.get("detail") else ""
@@ -119,6 +126,9 @@ def break_text(record: dict[str, Any]) -> str:
             f"{place_text(record)} {function_name(record)}: {what}",
             *marked_source(file, line, column, end_column),
         ]
+        if caller := caller_text(record):
+            text = source_line(str(record["from_file"]), int(record["from_line"])).strip()
+            lines.append(f"    called from {caller}{f': {text}' if text else ''}")
     lines.append(f"    {kept}{record.get('way_out', '')}. Docs: python -m framejit docs {record.get('id', '')}")
     return "\n".join(lines)
 

@@ -11,6 +11,7 @@ from framejit._api._stats import COUNTERS
 from framejit._reporting._collect import FunctionReport, is_uncalled
 from framejit._reporting._format import (
     amount,
+    caller_text,
     duration,
     entry_text,
     exit_text,
@@ -229,6 +230,8 @@ def _why(record: dict[str, Any], prefix: str, place: str = "") -> str:
     number = str(record.get("id", ""))
     detail = f": {record['detail']}" if record.get("detail") else ""
     what = f"{record.get('what', '')}{detail}{f', at {place}' if place else ''}"
+    if caller := caller_text(record):
+        what += f", called from {caller}"
     shown = f'<a href="#{prefix}{number}">{number}</a>' if number in reasons() else escape(number)
     return (
         f'<div class="why"><b>{shown} {escape(what)}</b><br>{escape(_sentence(record.get("why", "")))}. '
