@@ -163,7 +163,7 @@ def _sampled(x: Any, grid: Any, interpolation_mode: str, padding_mode: str, alig
 
 
 def _volume_patches(x: Any, kernel_size: Any, strides: Any, padding: str) -> Any:
-    """Return the elements under each window of x, [N, C, D, H, W], as [N, window elements * C, *window positions]."""
+    """Return the elements under each window of x, ``[N, C, D, H, W]``, as ``[N, window elements * C, *window positions]``."""
     kernel, step = ((one,) * 3 if isinstance(one, int) else tuple(one)[-3:] for one in (kernel_size, strides))
     array = _array(x)
     around = _image._around(array.shape, kernel, step, padding.lower(), 0)

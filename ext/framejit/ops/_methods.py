@@ -292,7 +292,7 @@ def _install() -> None:
         for name in operator.methods:
             method = methods[name] = (_one if operator.operands == 1 else _two)(operator.compute)
             method.__name__ = method.__qualname__ = name
-            method.__doc__ = f"ops.{name}."
+            method.__doc__ = f"``ops.{name}``."
     for name, dtype in _CONVERSIONS.items():
         methods[name] = _conversion(name, ALL[dtype])
     methods.update({function.__name__: function for function in _OWN})

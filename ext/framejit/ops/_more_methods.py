@@ -72,7 +72,7 @@ def _as_method(name: str, function: Any) -> Any:
         return function(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"ops.{name}."
+    method.__doc__ = f"``ops.{name}``."
     return method
 
 
@@ -82,7 +82,7 @@ def _writing(name: str, function: Any) -> Any:
         return self
 
     method.__name__ = method.__qualname__ = name + "_"
-    method.__doc__ = f"ops.{name}, written into the Tensor itself."
+    method.__doc__ = f"``ops.{name}``, written into the Tensor itself."
     return method
 
 

@@ -111,7 +111,7 @@ def _with_alpha(name: str, function: Any) -> Any:
         return function(self, other if alpha == 1 else _core._op_multiply(alpha, other))
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"ops.{name} of the Tensor and `alpha` times the other operand."
+    method.__doc__ = f"``ops.{name}`` of the Tensor and `alpha` times the other operand."
     return method
 
 
