@@ -40,6 +40,8 @@ struct Break {
   Value* raised = nullptr;
   /// The instruction raises, whatever that may be.
   bool raises = false;
+  /// It handles or raises again an exception that was raised before the region: no break of its own.
+  bool of_earlier_exception = false;
   /// A handler of a frame may catch what the instruction raises.
   bool caught = false;
   /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as

@@ -299,6 +299,7 @@ CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std:
   outcome.work = work();
   outcome.unfinished_levels = executor_.calls.unfinished_levels();
   outcome.array_work = executor_.limits.saw_array_work();
+  outcome.returned = returned != nullptr;
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();
   if (!(request_.options.any_work ? moves : is_worthwhile(session_.graph()))) return outcome;
@@ -369,8 +370,9 @@ CaptureOutcome RegionCapture::run() {
     const bool round_ends = why.id == BreakId::UnknownIterable &&
                             request_.view->instrs()[before].op == Opcode::ForIter &&
                             follows_get_iter(*request_.view, before) && !request_.options.fullgraph;
+    const bool goes_on = why.of_earlier_exception && !request_.options.fullgraph;
     std::vector<Break> breaks;
-    if (!round_ends) breaks.push_back(std::move(why));
+    if (!round_ends && !goes_on) breaks.push_back(std::move(why));
     CaptureOutcome outcome = finish(at, nullptr, std::move(breaks), while_holds.get());
     outcome.reached = std::move(reached);
     if (outcome.region) wants_one_round_ = false;

@@ -94,6 +94,8 @@ class Executor {
   /// The exception that is being handled, of those that were raised during capture; or null.
   Value* handled() const { return handled_; }
   void set_handled(Value* exception);
+  /// Where exceptions that a handler has got were raised last. For what breaks say: nothing is undone.
+  std::unordered_map<const Value*, Break> raised_at;
 
   /// An Iterator that stands for a generator in this frame.
   Value* make_generator(std::unique_ptr<SymbolicFrame> frame);

@@ -24,6 +24,7 @@ bool SymbolicFrame::unwind(const Break& b) {
   if (!handler || stack.size() < handler->depth) return false;
   for (std::size_t i = handler->depth; i < stack.size(); ++i)
     if (may_finalize_in_slot(stack[i])) return false;
+  executor_.raised_at.insert_or_assign(b.raised, locate(b));
   stack.resize(handler->depth);
   if (handler->lasti)
     push(session_.values().integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
@@ -41,6 +42,13 @@ Step raise_exception(Value* exception, BreakId id) {
 
 namespace {
 
+/// What handles an exception that was raised before the region.
+Step handle_earlier(SymbolicFrame& frame, const Instr& i) {
+  Step b = unsupported_handling(frame, i);
+  b.error().of_earlier_exception = true;
+  return b;
+}
+
 /// `raise` of what is not known, or is no exception.
 Step raise_unknown(SymbolicFrame& frame, const Instr& i) {
   Step b = unsupported_handling(frame, i);
@@ -54,7 +62,17 @@ Step raise_op(SymbolicFrame& frame, const Instr& i) {
   Executor& x = frame.executor();
   if (i.op == Opcode::Reraise) {
     Value* exception = frame.pop();
-    return is_exception(*exception) ? raise_exception(exception, BreakId::ExceptionHandling) : raise_unknown(frame, i);
+    Step b =
+        is_exception(*exception) ? raise_exception(exception, BreakId::ExceptionHandling) : raise_unknown(frame, i);
+    b.error().of_earlier_exception = !is_exception(*exception);
+    if (const auto at = x.raised_at.find(exception); at != x.raised_at.end()) {
+      b.error().function = at->second.function;
+      b.error().file = at->second.file;
+      b.error().line = at->second.line;
+      b.error().column = at->second.column;
+      b.error().end_column = at->second.end_column;
+    }
+    return b;
   }
   if (i.arg == 2) frame.pop();  // __cause__: reading it is a break
   if (i.arg == 0)
@@ -75,14 +93,14 @@ Step handler_op(SymbolicFrame& frame, const Instr& i) {
   switch (i.op) {
     case Opcode::PushExcInfo: {
       Value* exception = frame.pop();
-      if (!is_exception(*exception)) return unsupported_handling(frame, i);
+      if (!is_exception(*exception)) return handle_earlier(frame, i);
       frame.push(x.handled() ? x.handled() : frame.session().values().make(ValueKind::Null));
       frame.push(exception);
       x.set_handled(exception);
       return Flow::Next;
     }
     case Opcode::PopExcept: {
-      if (!x.handled()) return unsupported_handling(frame, i);
+      if (!x.handled()) return handle_earlier(frame, i);
       Value* before = frame.pop_raw();
       x.set_handled(before->kind == ValueKind::Null ? nullptr : before);
       return Flow::Next;
@@ -92,7 +110,7 @@ Step handler_op(SymbolicFrame& frame, const Instr& i) {
   // CheckExcMatch
   Value* wanted = frame.pop();
   Value* exception = frame.peek(1);
-  if (!is_exception(*exception)) return unsupported_handling(frame, i);
+  if (!is_exception(*exception)) return handle_earlier(frame, i);
   FRAMEJIT_TRY(is, catches(frame, wanted, class_of(*exception)));
   frame.push(x.boolean(is));
   return Flow::Next;

@@ -199,6 +199,7 @@ struct CaptureOutcome {
   uint32_t unfinished_levels = 0;
   uint64_t work = 0;        // in instructions
   bool array_work = false;  // was found, whether a region came of it or not
+  bool returned = false;    // the end was reached, whether a region came of it or not
 };
 
 /// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any

@@ -35,6 +35,7 @@ struct Captures {
   bool is_running = false;     // one of them
   bool gave_entries = false;   // something was compiled, once
   bool broke = false;          // one from the start did not reach a return
+  bool left_call = false;      // the call that was captured now has nothing to compile: the user's own code runs it
   bool elements_lost = false;  // a region that works on elements was measured to be slower: no other one is made in a
                                // loop
   bool said_budget = false;

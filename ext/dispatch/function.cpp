@@ -125,6 +125,7 @@ struct KeepCaptures {
       case Outcome::Declined: break;
     }
     if (raising) return call_raising(f, *raising, args, nargsf, kwnames);
+    if (std::exchange(state->captures.left_call, false)) return call_original(f, args, nargsf, kwnames);
   }
   PyFunctionObject* spliced = f->spliced.get(state, f->function);
   const bool callees = state->has_callees();

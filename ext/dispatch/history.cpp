@@ -1,6 +1,7 @@
 // Records of breaks, recompilations and new entries.
 #include "ext/dispatch/history.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "capture/py/repr.h"
@@ -40,8 +41,22 @@ Record KnownBreak::record() const {
   return record;
 }
 
+namespace {
+
+/// The same exception leaves, after another capture has found that it is raised.
+bool leaves_again(const Break& b, const std::vector<KnownBreak>& known) {
+  return b.id == capture::BreakId::ExceptionHandling &&
+         std::any_of(known.begin(), known.end(), [&b](const KnownBreak& other) {
+           return other.at.id == b.id && other.at.line == b.line && other.at.column == b.column &&
+                  other.at.function == b.function;
+         });
+}
+
+}  // namespace
+
 void History::add(KnownBreak known, const JitSettings& settings) {
   const Break& b = known.at;
+  if (leaves_again(b, breaks_)) return;
   if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) return;
   ++module::stats.graph_breaks;
   ++module::break_counts[b.id];

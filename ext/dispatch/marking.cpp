@@ -108,6 +108,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObjec
     case ext::region::Outcome::Error: return {true, nullptr, nullptr};
     case ext::region::Outcome::OtherWay:
     case ext::region::Outcome::Declined:
+      if (std::exchange(state_->captures.left_call, false)) return {};
       if (state_->comparison.has_declined() && begin_declined(*state_)) return {.told = shared_from_this()};
       if (!state_->needs_splicing() && !state_->entries.sites.code()) return {};
       break;

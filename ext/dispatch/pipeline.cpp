@@ -297,6 +297,7 @@ CompileResult compile_now(CodeState& state, CompileSite& place, uint32_t instr, 
   CompileResult out;
   StoredOutcome outcome;
   out.interrupted = captured.interrupted;
+  out.returned = captured.returned;
   out.breaks = std::move(captured.breaks);
   if (region) out.breaks.insert(out.breaks.end(), region->breaks.begin(), region->breaks.end());
   if (region && !is_worthwhile(state, *region, in_loop)) {

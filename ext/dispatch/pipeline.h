@@ -19,6 +19,7 @@ struct CompileResult {
   std::vector<capture::Break> breaks;
   bool interrupted = false;  // by a signal: as if there had been no attempt
   bool unprofitable = false;
+  bool returned = false;  // the call was followed to its end
 };
 
 /// No entry of the place fits: may another one be compiled? False with an exception set under a stance that forbids it.

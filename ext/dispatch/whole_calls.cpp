@@ -88,7 +88,11 @@ Outcome compile_whole(CodeState& state, const CallStart& start, std::optional<Br
   // What is not cached yet will be soon.
   const bool passes = std::any_of(compiled.breaks.begin(), compiled.breaks.end(),
                                   [](const Break& b) { return b.id == capture::BreakId::CacheMiss; });
-  state.captures.broke = !passes || state.entries.whole.failures >= CompileSite::kMaxFailures;
+  // A call that was followed to its end has nothing to compile; one with other arguments may have.
+  constexpr int kMostFollowed = 2;
+  state.captures.left_call = compiled.returned && compiled.breaks.empty();
+  const int most = passes ? CompileSite::kMaxFailures : state.captures.left_call ? kMostFollowed : 1;
+  state.captures.broke = state.entries.whole.failures >= most;
   if (state.captures.broke && !state.entries.sites.code()) {
     state.captures.first_region = std::move(compiled.first_region);
     state.captures.first_kinds = kinds_of(start.frame);
@@ -115,7 +119,9 @@ std::shared_ptr<Entry> entry_of_call(const CodeState& state, const LiveSlots& li
 bool precompile_whole(CodeState& state, PyFunctionObject* function, capture::py::Slots slots) {
   const CallStart start(state, function, slots);
   RetiredEntries::Busy busy(state.entries.retired);
-  return entry_of_call(state, start.frame) || compile_whole(state, start, nullptr) != Outcome::Error;
+  const bool is_there = entry_of_call(state, start.frame) || compile_whole(state, start, nullptr) != Outcome::Error;
+  state.captures.left_call = false;
+  return is_there;
 }
 
 void precompile_start(CodeState& state, PyFunctionObject* function, capture::py::Slots slots) {

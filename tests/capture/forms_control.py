@@ -115,7 +115,7 @@ def assertion_holds(x):
     return x * 2.0
 
 
-@form(breaks="FJ014 FJ014")
+@form(breaks="FJ014")
 def assertion_fails(x):
     y = x * 2.0
     assert y.shape == (3, 2), f"shape {y.shape}"
@@ -221,7 +221,7 @@ def stop_iteration(x):
     return y
 
 
-@form(breaks="FJ008 FJ014 FJ014", args=lambda: (x23(), object()))
+@form(breaks="FJ008", args=lambda: (x23(), object()))
 def attribute_error(x, o):
     try:
         k = o.missing
@@ -239,7 +239,7 @@ def zero_division(x):
     return x * k
 
 
-@form(breaks="FJ002 FJ014 FJ014", graphs=3, args=lambda: (x23(), ("bad.py", 1, 2)))
+@form(breaks="FJ002", graphs=3, args=lambda: (x23(), ("bad.py", 1, 2)))
 def exceptions_that_check_their_arguments(x, args):
     y = x * 2.0
     for made, given in ((SyntaxError, ("bad", args)), (UnicodeDecodeError, ("bad",)), (KeyError, ("good",))):
@@ -272,7 +272,7 @@ def type_error_of_call(x):
     return y + 1.0
 
 
-@form(breaks="FJ014 FJ014")
+@form(breaks="FJ014")
 def raise_out(x):
     y = x * 2.0
     if len(y) == 2:
@@ -280,7 +280,7 @@ def raise_out(x):
     return y
 
 
-@form(breaks="FJ014 FJ014 FJ014 FJ014 FJ014")
+@form(breaks="FJ014 FJ014")
 def raise_from(x):
     y = x * 2.0
     try:
@@ -290,7 +290,7 @@ def raise_from(x):
     return y
 
 
-@form(breaks="FJ014 FJ014 FJ014 FJ014", args=logs)
+@form(breaks="FJ014 FJ014", args=logs)
 def raise_again(x, log):
     y = x * 2.0
     try:
@@ -301,7 +301,7 @@ def raise_again(x, log):
         raise
 
 
-@form(breaks="FJ006 FJ014 FJ014 FJ008", graphs=3)
+@form(breaks="FJ006 FJ008", graphs=3)
 def error_of_numpy(x):
     try:
         y = x + np.ones(7)
@@ -312,7 +312,7 @@ def error_of_numpy(x):
 
 # From 3.14 on ExceptionGroup.exceptions is plain.
 @form(
-    breaks=f"FJ014 FJ014 FJ014 FJ002 FJ002 FJ002 FJ014{' FJ009' * (sys.version_info < (3, 14))} FJ014",
+    breaks=f"FJ014 FJ014 FJ002 FJ002 FJ002 FJ014{' FJ009' * (sys.version_info < (3, 14))} FJ014",
     graphs=3,
 )
 def exception_group(x):
@@ -326,7 +326,7 @@ def exception_group(x):
     return y
 
 
-@form(breaks="FJ014 FJ014 FJ014 FJ014 FJ014 FJ014 FJ009 FJ008 FJ014", args=logs)
+@form(breaks="FJ014 FJ014 FJ009 FJ008", args=logs)
 def nested_try(x, log):
     try:
         try:
@@ -584,7 +584,7 @@ def generator_send(x):
     return y
 
 
-@form(breaks="FJ013 FJ014 FJ013 FJ014 FJ003 FJ013 FJ008 FJ002 FJ008", graphs=2, args=logs)
+@form(breaks="FJ013 FJ013 FJ003 FJ013 FJ008 FJ002 FJ008", graphs=2, args=logs)
 def generator_throw(x, log):
     g = guarded(x, log)
     y = next(g)
@@ -722,7 +722,7 @@ class Twice:
     a = 1
 
 
-@form(breaks="FJ006 FJ014 FJ014 FJ008 FJ006 FJ014 FJ014 FJ008", graphs=3)
+@form(breaks="FJ006 FJ008 FJ006 FJ008", graphs=3)
 def patterns_that_raise(x):
     y = x * 2.0
     try:
@@ -743,7 +743,7 @@ def patterns_that_raise(x):
 Twice.key = "a"
 
 
-@form(breaks="FJ014 FJ014 FJ014 FJ014", graphs=2)
+@form(breaks="FJ014", graphs=2)
 def except_of_what_is_no_exception(x):
     y = x * 2.0
     try:
@@ -756,7 +756,7 @@ def except_of_what_is_no_exception(x):
     return y
 
 
-@form(breaks="FJ006 FJ009 FJ014 FJ014 FJ008", graphs=2)
+@form(breaks="FJ006 FJ009 FJ008", graphs=2)
 def traceback_that_is_none(x):
     y = x * 2.0
     try:

@@ -778,7 +778,7 @@ class NoIterator:
         return self
 
 
-@form(breaks="FJ006 FJ014 FJ014 FJ008", graphs=2, args=lambda: (x23(), NoIterator()))
+@form(breaks="FJ006 FJ008", graphs=2, args=lambda: (x23(), NoIterator()))
 def iterator_without_next(x, b):
     y = x * 2.0
     try:
@@ -792,7 +792,7 @@ class NegativeLength:
         return -1
 
 
-@form(breaks="FJ008 FJ014 FJ014 FJ008", graphs=2, args=lambda: (x23(), NegativeLength()))
+@form(breaks="FJ008 FJ008", graphs=2, args=lambda: (x23(), NegativeLength()))
 def truth_of_a_negative_length(x, b):
     y = x * 2.0
     try:

@@ -476,7 +476,7 @@ def tuples_that_are_made_anew(x):
     return x * 2.0, made
 
 
-@form(breaks="FJ006 FJ009 FJ014 FJ014", graphs=2)
+@form(breaks="FJ006 FJ009", graphs=2)
 def too_many_values_of_an_object(x):
     y = x * 2.0
     try:

@@ -462,7 +462,7 @@ def test_a_warning_comes_before_an_int_that_is_too_large():
             a = np.ones(12)
             a[place] = a[place + 1] = 1e200
             marked = fj.jit(function)
-            marked(np.ones(12), 4)
+            marked(np.ones(12), 9)
             assert function is halves or any("= waits" in text for text in texts(marked))
             for n in (10, 11, 10):
                 check_same(run(function, (a, n)), run(marked, (a, n)), f"{function.__name__} {place}")
