@@ -49,6 +49,26 @@ bool is_worthwhile(const graph::Graph& graph) {
   return works;
 }
 
+/// Is there a node that computes something, if only a number?
+bool computes(const graph::Graph& graph) {
+  bool found = false;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::OpClass cls = graph::def(graph.node(v).op).cls;
+    found = found || (cls != graph::OpClass::Source && cls != graph::OpClass::View);
+  });
+  return found;
+}
+
+/// Does it give a Tensor that it computes? An operation on one takes its time for a single element too.
+bool gives_tensors(const Region& region) {
+  const graph::Graph& graph = *region.graph;
+  return std::any_of(region.recipes.begin(), region.recipes.end(), [&graph](const Recipe& r) {
+    if (r.kind != Recipe::Kind::Result || r.wrap != Wrap::Tensor || r.index >= graph.results().size()) return false;
+    const graph::OpClass cls = graph::def(graph.node(graph.root(graph.results()[r.index])).op).cls;
+    return cls != graph::OpClass::Source && cls != graph::OpClass::View;
+  });
+}
+
 /// Do the nodes from `first` on read and write single elements only?
 bool works_on_elements(const graph::Graph& graph, std::size_t first) {
   for (std::size_t i = first; i < graph.value_count(); ++i)
@@ -302,7 +322,8 @@ CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std:
   outcome.returned = returned != nullptr;
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();
-  if (!(request_.options.any_work ? moves : is_worthwhile(session_.graph()))) return outcome;
+  const bool works = request_.options.any_work ? moves : is_worthwhile(session_.graph());
+  if (!works && (request_.options.any_work || !computes(session_.graph()))) return outcome;
   auto region = std::make_shared<Region>();
   region->function = text_of(request_.view->code()->co_qualname);
   region->view = request_.view;
@@ -312,6 +333,7 @@ CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std:
   region->globals = Ref<>::share(request_.frame.globals);
   region->builtins = Ref<>::share(request_.frame.builtins);
   RegionBuilder(executor_, session_, *region).build(frame_, initial_, initial_stack_, returned);
+  if (!works && !gives_tensors(*region)) return outcome;
   outcome.region = std::move(region);
   return outcome;
 }
