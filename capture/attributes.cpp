@@ -504,6 +504,11 @@ Captured<Value*> bind_descriptor(Executor& x, Value* owner, PyObject* raw, PyObj
   }
   FRAMEJIT_TRY(field, field_of(x, owner, raw));
   if (field) return field;
+  if (is_tuple_instance(*owner) && Py_IS_TYPE(raw, &PyMethodDescr_Type) && raw == type_attr(&PyTuple_Type, name)) {
+    Value* method = bound(owner, nullptr);
+    method->as_method().name = Ref<>::share(name);
+    return method;
+  }
   // A descriptor in Python: its class says how.
   Value* descriptor = wrap(x, raw, attr_source(fixed_source(cls->object.get(), class_text(owner)), name));
   static PyObject* const kGet = interned("__get__");

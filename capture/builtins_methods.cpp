@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture/attributes.h"
 #include "capture/builtins.h"
 #include "capture/calls.h"
 #include "capture/containers.h"
 #include "capture/generators.h"
 #include "capture/instances.h"
+#include "capture/named_tuples.h"
 #include "capture/numbers.h"
 #include "capture/objects.h"
 #include "capture/operators.h"
@@ -97,7 +99,7 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
   } else {
     return break_at(BreakId::UnknownCallable, "'list." + name + "'");
   }
-  if (may_finalize(list->items, items)) return finalizes();
+  if (may_finalize_in(list, list->items, items)) return finalizes();
   set_items(s, list, std::move(items));
   if (list->source) x.effects().replace(list);
   return x.none();
@@ -289,6 +291,11 @@ Captured<Value*> call_method(Executor& x, Value* self, const std::string& name, 
     case ValueKind::Iterator:
       if (self->as_iterator().over == Over::Generator) return generator_method(x, self, name, args);
       break;
+    case ValueKind::Object: {
+      FRAMEJIT_TRY(tuple, as_tuple(x, self, interned(name.c_str())));
+      if (tuple) return tuple_method(x, tuple, name, args);
+      break;
+    }
     case ValueKind::Int:
     case ValueKind::Array:
       if (Value* known_value = specialize(x, self)) return constant_method(x, known_value, name, args, keywords);

@@ -106,8 +106,8 @@ Captured<bool> replace_items(Executor& x, Value* list, std::size_t at, std::size
   const Values gone(first, last);
   for (const Value* v : gone) {
     const auto is_it = [v](const Value* other) { return other == v; };
-    if (may_finalize(v) && std::none_of(items.begin(), first, is_it) && std::none_of(last, items.end(), is_it) &&
-        std::none_of(fresh.begin(), fresh.end(), is_it))
+    if (may_finalize_in(list, v) && std::none_of(items.begin(), first, is_it) &&
+        std::none_of(last, items.end(), is_it) && std::none_of(fresh.begin(), fresh.end(), is_it))
       return finalizes();
   }
   const auto replace = [list, at](std::size_t old, const Values& with) {
@@ -230,14 +230,14 @@ Captured<bool> set_item(Executor& x, Value* container, Value* key, Value* value)
     Values items = container->items;
     for (Py_ssize_t i = 0; i < b.count; ++i)
       items[static_cast<std::size_t>(b.start + i * b.step)] = fresh[static_cast<std::size_t>(i)];
-    if (may_finalize(container->items, items)) return finalizes();
+    if (may_finalize_in(container, container->items, items)) return finalizes();
     set_items(x.session(), container, std::move(items));
     if (container->source) x.effects().replace(container);
     return true;
   }
   FRAMEJIT_TRY(at, place_of(x, key, container->items.size(), "list assignment index out of range"));
   Value* before = container->items[at];
-  if (may_finalize(before)) return finalizes();
+  if (may_finalize_in(container, before)) return finalizes();
   container->items[at] = value;
   x.session().undo().record(container, [container, at, before] { container->items[at] = before; });
   if (container->source)
@@ -265,7 +265,7 @@ Captured<bool> del_item(Executor& x, Value* container, Value* key) {
     for (Py_ssize_t i = 0; i < b.count; ++i) gone[static_cast<std::size_t>(b.start + i * b.step)] = true;
     for (std::size_t i = 0; i < gone.size(); ++i)
       if (!gone[i]) items.push_back(container->items[i]);
-    if (may_finalize(container->items, items)) return finalizes();
+    if (may_finalize_in(container, container->items, items)) return finalizes();
   } else {
     return break_at(BreakId::UserEffect, "deletion of an item");
   }
@@ -280,7 +280,7 @@ Captured<bool> del_key(Executor& x, Value* dict, Value* key) {
   const auto pair = dict->items.begin() + at;
   Value* const held_key = *pair;
   Value* const held = *(pair + 1);
-  if (may_finalize(held)) return finalizes();
+  if (may_finalize_in(dict, held)) return finalizes();
   if (dict->source) {
     FRAMEJIT_REQUIRE(may_store_in(x, dict->object.get()));
   }
@@ -471,7 +471,7 @@ Captured<bool> dict_set(Executor& x, Value* dict, Value* key, Value* value) {
   if (at >= 0) {
     const auto place = static_cast<std::size_t>(at) + 1;
     Value* before = dict->items[place];
-    if (may_finalize(before)) return finalizes();
+    if (may_finalize_in(dict, before)) return finalizes();
     dict->items[place] = value;
     x.session().undo().record(dict, [dict, place, before] { dict->items[place] = before; });
   } else {

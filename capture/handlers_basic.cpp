@@ -109,12 +109,12 @@ Step cell_op(SymbolicFrame& frame, const Instr& i) {
       frame.push(slot->items[0]);
       break;
     case Opcode::StoreDeref:
-      if (!slot->items.empty() && may_finalize(slot->items[0])) return finalizes();
+      if (!slot->items.empty() && may_finalize_in(slot, slot->items[0])) return finalizes();
       x.effects().store_cell(slot, frame.pop_raw());
       break;
     default:  // DeleteDeref
       if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(frame.view->local_name(i.arg)));
-      if (may_finalize(slot->items[0])) return finalizes();
+      if (may_finalize_in(slot, slot->items[0])) return finalizes();
       x.effects().store_cell(slot, nullptr);
   }
   return Flow::Next;

@@ -364,7 +364,8 @@ Captured<Value*> int_binary(Executor& x, int nb, const graph::Dim& l, const grap
 Captured<Value*> number_unary(Executor& x, Unary op, Value* v) {
   if (v->is_constant()) {
     PyObject* o = v->object.get();
-    if (op == Unary::Invert && PyBool_Check(o)) return break_at(BreakId::UnsupportedArgument, "~ of a bool");
+    if (py::kInvertingBoolWarns && op == Unary::Invert && PyBool_Check(o))
+      return break_at(BreakId::UnsupportedArgument, "~ of a bool");
     Ref<> result = Ref<>::steal(op == Unary::Positive   ? PyNumber_Positive(o)
                                 : op == Unary::Negative ? PyNumber_Negative(o)
                                                         : PyNumber_Invert(o));

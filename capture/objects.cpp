@@ -451,9 +451,15 @@ bool may_finalize_in_slot(const Value* v, int local) {
   return (own || v->source->kind == SourceKind::Stack) && may_finalize(v);
 }
 
-bool may_finalize(const Values& before, const Values& after) {
-  return std::any_of(before.begin(), before.end(), [&after](const Value* v) {
-    return may_finalize(v) && std::find(after.begin(), after.end(), v) == after.end();
+bool may_finalize_in(const Value* holder, const Value* v) {
+  // An argument moves into the cell that is made of its variable.
+  const bool moved = holder->kind == ValueKind::Cell && v && v->source && v->source->kind == SourceKind::Local;
+  return holder->source || moved ? may_finalize(v) : may_finalize_in_slot(v);
+}
+
+bool may_finalize_in(const Value* list, const Values& before, const Values& after) {
+  return std::any_of(before.begin(), before.end(), [&](const Value* v) {
+    return may_finalize_in(list, v) && std::find(after.begin(), after.end(), v) == after.end();
   });
 }
 

@@ -40,8 +40,11 @@ bool may_finalize(PyObject* object);
 /// The same for what the stack or a local held, `local` being which one of the entered frame: what was in another one
 /// is there yet, as no local gives up such an object during capture, and what has other places is held by these.
 bool may_finalize_in_slot(const Value* v, int local = -1);
+/// The same for what a container or cell held. One that the region made holds things from outside beside the places
+/// that they have there.
+bool may_finalize_in(const Value* holder, const Value* v);
 /// The same for what a list held and does not hold any more.
-bool may_finalize(const Values& before, const Values& after);
+bool may_finalize_in(const Value* list, const Values& before, const Values& after);
 Unexpected<Break> finalizes();
 Unexpected<Break> shared_names();
 

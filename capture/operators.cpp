@@ -409,11 +409,18 @@ Captured<Value*> compare(Executor& x, int op, Value* left, Value* right) {
     }
     if ((is_method(left) && is_builtin(right)) || (is_builtin(left) && is_method(right))) return x.boolean(op == Py_NE);
   }
-  if (op != Py_EQ && op != Py_NE && left->kind == ValueKind::Tuple && right->kind == ValueKind::Tuple) {
-    Ref<> l = plain(x, left), r = plain(x, right);
-    Ref<> result = l && r ? Ref<>::steal(PyObject_RichCompare(l.get(), r.get(), op)) : Ref<>();
-    if (result) return x.values().constant(result.get());
-    PyErr_Clear();
+  if (op != Py_EQ && op != Py_NE && left->kind == right->kind && is_sequence(left) && is_sequence(right)) {
+    FRAMEJIT_TRY(l, unpack(x, left));
+    FRAMEJIT_TRY(r, unpack(x, right));
+    x.session().work().spend(l.size() + r.size());
+    for (std::size_t i = 0; i < l.size() && i < r.size(); ++i) {
+      Value *first = look(x, l[i]), *second = look(x, r[i]);
+      FRAMEJIT_TRY(same_item, equal(x, first, second));
+      if (left->items != l || right->items != r) return changed_by_equality();
+      if (!same_item) return compare(x, op, first, second);
+    }
+    return number_compare(x, op, x.values().integer(graph::Dim(std::ssize(l))),
+                          x.values().integer(graph::Dim(std::ssize(r))));
   }
   if (op == Py_EQ || op == Py_NE) {
     if (is_sequence(left) && is_sequence(right)) {

@@ -484,6 +484,20 @@ def namedtuple_spread(x, p):
     return plain(*p), plain(*p, x), (*p, x), {**p._asdict()}
 
 
+@form(args=lambda: (x23(), Pair(1, 2)))
+def namedtuple_methods(x, p):
+    find = p.index
+    return x * p.count(2), p.index(1), find(2), Pair("a", "a").count("a"), find.__self__ is p
+
+
+@form(args=lambda: (x23(), Pair(1, 2)))
+def namedtuple_method_raises(x, p):
+    try:
+        return p.index(7)
+    except ValueError as error:
+        return x * 2.0, str(error)
+
+
 @form(breaks="FJ006", args=lambda: (x23(), Pair(x23(), 2.0)))
 def namedtuple_index_out_of_range(x, p):
     return x * 2.0 + p[5]

@@ -14,6 +14,33 @@ from forms_support import form, x23
 WORDS = ["b", "a", "c"]
 
 
+@form(args=lambda: (x23(), (1, "a"), [2, 3]))
+def sequences_in_order(x, t, items):
+    y = x + 1.0
+    pairs = (1, (x, y)), (2, (y, x))
+    told = pairs[0] < pairs[1], pairs[0] <= pairs[1], pairs[0] > pairs[1], pairs[0] >= pairs[1]
+    same = (x, 1) <= (x, 1), (x, 1) < (x, 1), (1, x) < (1, x, y), [x, 2] > [x, 1], (x,) >= ()
+    return y, told, same, t < (1, "b"), items > [2], [1, [2, x]] < [1, [3, y]], max([(1, x), (3, y), (2, x)])[0], (0.5, x) < (t[0], y)
+
+
+@form(args=lambda: (x23(), (1, "a")))
+def sequences_without_order(x, t):
+    try:
+        return t < (1, 2)
+    except TypeError as error:
+        return x * 2.0, str(error)
+
+
+@form(breaks="FJ005")
+def sequences_ordered_by_arrays(x):
+    return (1, x) < (1, x + 1.0)
+
+
+@form(breaks="FJ003" if sys.version_info >= (3, 12) else "", graphs=0 if sys.version_info >= (3, 12) else 1)
+def inverted_truth_values(x):
+    return x * ~True, ~(x.shape[0] == 2)
+
+
 @form()
 def set_made(x):
     s = {1, 2, 3}

@@ -697,3 +697,53 @@ def test_an_attribute_that_the_class_has_too_is_deleted_once(stress):
                 else:
                     f(np.ones(3), o)
                 assert vars(o) == {}
+
+
+def test_containers_of_the_region_drop_what_is_held_elsewhere():
+    """No finalizer runs where a list or dict that the region has made gives up a thing that an argument holds."""
+
+    def f(x, held):
+        items, table, pair = [held, held], {"a": held}, [held, 1]
+        items[0] = x
+        items.pop()
+        table["a"] = x
+        del table["a"]
+        pair[:] = [2]
+        pair.clear()
+        return x * 2 + items[0], table, pair
+
+    LOG.clear()
+    held = Final()
+    found = capture(f, X, held)
+    assert found.breaks == [] and found.returns
+    assert len(fj.jit(f)(X, held)[1]) == 0 and LOG == []
+
+    def of_the_stack(x, make):
+        items = [make()]
+        items[0] = x * 2
+        LOG.append("next")
+        return items
+
+    marked = fj.jit(of_the_stack)
+    for _ in range(4):
+        LOG.clear()
+        marked(X, Final)
+        assert LOG == ["gone", "next"]
+
+    def of_a_cell(x, make):
+        held = make()
+
+        def g():
+            nonlocal held
+            held = x
+            LOG.append("next")
+
+        y = x + 1
+        g()
+        return y
+
+    marked = fj.jit(of_a_cell)
+    for _ in range(4):
+        LOG.clear()
+        marked(X, Final)
+        assert LOG == ["gone", "next"]

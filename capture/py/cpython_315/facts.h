@@ -42,5 +42,7 @@ inline constexpr bool kIntsHaveTags = true;
 inline constexpr bool kHasImmortals = true;
 /// A specialised call of a class enters __init__ without asking for the frame evaluation function.
 inline constexpr bool kConstructorsSkipHook = false;
+/// ~ of a bool warns that it is deprecated.
+inline constexpr bool kInvertingBoolWarns = true;
 
 }  // namespace framejit::capture::py
