@@ -541,22 +541,34 @@ class TensorFrontend final : public capture::Frontend {
                        [&](Value* item) { return flatten(item, depth + 1, into); });
   }
 
-  /// Tensor(sequence, dtype) of nested sequences of numbers; `rule` may be null.
+  /// The dtype of things that all are Tensors of one element without axes and of one dtype.
+  static std::optional<DType> dtype_of_tensors(Session& session, const std::vector<Value*>& leaves) {
+    const auto is_alike = [&](const Value* leaf) {
+      return leaf->is_array() && leaf->wrap() == Wrap::Tensor && session.graph().type(leaf->id()).rank() == 0 &&
+             session.graph().type(leaf->id()).dtype == session.graph().type(leaves[0]->id()).dtype;
+    };
+    if (leaves.empty() || !leaves[0]->is_array() || !std::all_of(leaves.begin(), leaves.end(), is_alike))
+      return std::nullopt;
+    return session.graph().type(leaves[0]->id()).dtype;
+  }
+
+  /// Tensor(sequence, dtype) of nested sequences of numbers, or of Tensors of one element; `rule` may be null.
   Captured<Value*> of_numbers(Session& session, Value* sequence, Value* rule) {
     constexpr std::size_t kMost = 64;
     Numbers numbers;
     if (!flatten(sequence, 0, numbers) || numbers.leaves.size() > kMost)
       return break_at(BreakId::UnsupportedArgument, "a Tensor of such a sequence");
-    DType kind = DType::Bool;  // Bool, I64 or F64: of all
-    std::vector<DType> kinds;
-    for (const Value* leaf : numbers.leaves) {
+    const std::optional<DType> of_tensors = dtype_of_tensors(session, numbers.leaves);
+    DType kind = of_tensors.value_or(DType::Bool);  // of numbers: Bool, I64 or F64 of all
+    std::vector<DType> kinds(of_tensors ? numbers.leaves.size() : 0, kind);
+    for (const Value* leaf : of_tensors ? std::vector<Value*>() : numbers.leaves) {
       const std::optional<Promoted> one = promoted_of(session, *leaf);
       if (!one || !one->python_number)
         return break_at(BreakId::UnsupportedArgument, "a Tensor of a sequence of what are no numbers");
       kinds.push_back(one->dtype);
       if (kind == DType::Bool || one->dtype == DType::F64) kind = one->dtype;
     }
-    DType dtype = dtype_of_numbers(kind);
+    DType dtype = of_tensors ? kind : dtype_of_numbers(kind);
     if (rule && !rule->is_none()) {
       FRAMEJIT_TRY(asked, dtype_of_rule(dtype, *rule));
       dtype = asked;
@@ -571,7 +583,8 @@ class TensorFrontend final : public capture::Frontend {
         place = builder.select(place, 0, static_cast<int64_t>(rest / step));
         rest %= step;
       }
-      FRAMEJIT_TRY(own, operand(session, *numbers.leaves[i], kinds[i]));
+      FRAMEJIT_TRY(own, of_tensors ? Captured<ValueId>(numbers.leaves[i]->id())
+                                   : operand(session, *numbers.leaves[i], kinds[i]));
       FRAMEJIT_TRY(as_all, cast(session, own, kind));
       FRAMEJIT_TRY(element, cast(session, as_all, dtype));
       const auto written = builder.write(place, element);

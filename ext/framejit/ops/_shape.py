@@ -486,7 +486,7 @@ def masked_select(input: Any, mask: Any) -> Any:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Where the elements are not 0: one row each."""
     found = np.nonzero(_array(input))
-    return tuple([_tensor(x) for x in found]) if as_tuple else _tensor(np.stack(found, axis=-1))
+    return tuple([_tensor(x) for x in found]) if as_tuple else _tensor(np.transpose(found))
 
 
 def argwhere(input: Any) -> Any:

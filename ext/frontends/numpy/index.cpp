@@ -174,9 +174,9 @@ Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
 
 namespace {
 
-/// Are there arrays of integers (or lists of ints) among the indices, and none of bools, whose result has as many
-/// elements as they are true? Integers that are known at run time only count as such where they all are integers: for
-/// one element.
+/// Are there arrays of integers (or lists and tuples of ints) among the indices, and none of bools, whose result has as
+/// many elements as they are true? Integers that are known at run time only count as such where they all are integers:
+/// for one element.
 bool has_integer_arrays(Session& session, Value* key, int rank) {
   bool found = false;
   const std::vector<Value*> items = key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key};
@@ -189,7 +189,7 @@ bool has_integer_arrays(Session& session, Value* key, int rank) {
       found = true;
     } else if (is_number_index(session, item)) {
       found = found || (one && session.graph().node(item->id()).op != Op::Constant);
-    } else if (item->kind == ValueKind::List) {
+    } else if (item->kind == ValueKind::List || item->kind == ValueKind::Tuple) {
       for (Value* part : item->items)
         if (!part->is_constant() || !PyLong_CheckExact(part->object.get())) return false;
       found = found || !item->items.empty();
