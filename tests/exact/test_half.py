@@ -41,6 +41,22 @@ def test_every_number(name, errstate):
     assert_same(UNARY[name], lambda: (every(),), errstate, calls=2)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_loops_over_one_number(shape):
+    """NumPy's loops give other bits for a number without axes than for several: they are left to NumPy."""
+
+    def function(x):
+        return np.exp(x), np.sin(x), np.tanh(x), np.expm1(x), np.log10(x + 1), np.power(x, np.float16(1.5)), np.exp(x) + x
+
+    marked = framejit.jit(function)
+    with np.errstate(all="ignore"):
+        for number in EVERY[::61]:
+            x = np.full(shape, number)
+            for found, expected in zip(marked(x), function(x), strict=True):
+                assert found.dtype == expected.dtype and found.shape == expected.shape
+                assert found.tobytes() == expected.tobytes() or (np.isnan(found) and np.isnan(expected)), (number, found, expected)
+
+
 @pytest.mark.parametrize("partner", PARTNERS)
 @pytest.mark.parametrize("errstate", [{"all": "ignore"}, {"all": "warn"}], ids=str)
 def test_every_number_with_another(partner, errstate):

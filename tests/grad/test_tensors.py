@@ -427,3 +427,66 @@ def test_gradients_have_the_form_of_containers():
         assert found["a"].tolist() == [3, 4] and type(found["b"]) is list and found["b"][0].tolist() == [1, 2]
     first, second = ops.GradOperation(get_all=True)(lambda pair, z: pair[0] * pair[1] * z)((x, y), x)
     assert type(first) is tuple and [g.tolist() for g in first] == [[3, 8], [1, 4]] and second.tolist() == [3, 8]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3,)], ids=str)
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "sin", "expm1", "softplus", "pow", "square"])
+def test_gradients_of_float16(name, shape):
+    """Also of one number, for which NumPy's loops are called in another way."""
+    function = (lambda x: ops.pow(x, 2.5)) if name == "pow" else getattr(ops, name)
+    x = np.full(shape, 0.7, np.float16)
+    expected = fj.grad(function)(Tensor(x.astype(np.float32))).asnumpy()
+    gradient = fj.grad(function)
+    for run in (gradient, fj.jit(lambda x: gradient(x)), fj.jit(lambda x: gradient(x), jit_level="O1")):
+        found = run(Tensor(x)).asnumpy()
+        assert found.dtype == np.float16 and found.shape == shape
+        np.testing.assert_allclose(found, expected, 4e-3)
+    of_two = fj.grad(lambda x, y: ops.exp(x) * ops.tanh(y).astype(fj.float16), (0, 1))(Tensor(x), Tensor(x.astype(np.float32)))
+    assert [each.dtype for each in of_two] == [fj.float16, fj.float32]
+    second = fj.grad(fj.grad(lambda x: function(x).sum()))(Tensor(x)).asnumpy()
+    np.testing.assert_allclose(second, fj.grad(fj.grad(lambda x: function(x).sum()))(Tensor(x.astype(np.float32))).asnumpy(), 2e-2, 2e-3)
+
+
+def test_gradients_of_one_half_of_numpy():
+    x = np.array([0.7], np.float16)
+    found = fj.grad(lambda x: np.exp(x).sum())(x)
+    assert found.dtype == np.float16 and abs(found.item() - np.exp(0.7)) < 4e-3
+
+
+def test_results_in_dicts_and_slices_are_the_arguments():
+    """What a function gives back of its arguments is the caller's own object, in whatever holds it."""
+
+    def f(x, y):
+        return x * y, {"x": x, "more": [y]}, slice(x, 1, y), slice(1, 2)
+
+    gradient = fj.value_and_grad(f, has_aux=True)
+    for run in (gradient, fj.jit(lambda x, y: gradient(x, y), fullgraph=True)):
+        x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+        (value, table, part, plain), found = run(x, y)
+        assert table["x"] is x and table["more"][0] is y and part.start is x and part.stop == 1 and part.step is y
+        assert plain == slice(1, 2) and value.asnumpy().tolist() == [3, 8] and found.asnumpy().tolist() == [3, 4]
+    array = np.arange(3.0)
+    (_, part), _ = fj.value_and_grad(lambda x: ((x * x).sum(), slice(x, 1)), has_aux=True)(array)
+    assert part.start is array
+
+
+@pytest.mark.parametrize("dtype", [fj.float32, fj.float64, fj.float16, fj.int32, fj.bool_], ids=str)
+def test_tensors_in_sequences(dtype):
+    """A tuple or list of Tensors of one element is a Tensor, through which gradients go."""
+
+    def made(x, y):
+        return Tensor([x, (y)]), Tensor(((x, y), (y, x)), fj.float32)
+
+    x, y = Tensor(2, dtype), Tensor(1, dtype)
+    for found, expected in zip(fj.jit(made, fullgraph=True)(x, y), made(x, y), strict=True):
+        assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+    if dtype == fj.bool_:
+        return
+
+    def weighted(x, y):
+        return (x * (x, y) + (y, x)) * Tensor([3, 5], dtype)
+
+    gradient = fj.grad(weighted, (0, 1))
+    for run in (gradient, fj.jit(lambda x, y: gradient(x, y))):
+        by_x, by_y = run(x, y)
+        assert (by_x.dtype, by_x.item(), by_y.item()) == (dtype, 22, 13)

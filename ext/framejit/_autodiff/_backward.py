@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from framejit import _core
+from framejit._api._dtypes import ALL
+from framejit._api._errors import GraphBreakError
 from framejit._autodiff._tape import Node, Tape, function_of, given_back, note, thread, zeros_like
 from framejit._autodiff._traced_array import Traced, apply
 
 Tensor = _core.Tensor
+_HALVES = (ALL["float16"], np.dtype(np.float16))
 
 
 class Step:
@@ -73,13 +78,32 @@ def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
         _core.set_tape_hook(hook)
     forced = _core.force_compiled(True)  # also under a debugger: the tape is not kept on a tape
     try:
-        found = apply(gradient, (*saved, cotangent), {})
+        found = _gradients(gradient, (*saved, cotangent), places)
     finally:
         _core.force_compiled(forced)
     out: list[Any] = [None] * len(node.parents)
     for at, one in zip(places, found if len(places) > 1 else (found,), strict=True):
         out[at] = one
     return out
+
+
+def _gradients(gradient: Callable[..., Any], values: tuple[Any, ...], places: tuple[int, ...]) -> Any:
+    """What the gradient of a call gives. Operators on one number of float16 are NumPy's own: theirs is that of float32, rounded."""
+    try:
+        return apply(gradient, values, {})
+    except GraphBreakError:
+        if not any(map(_is_half, values)):
+            raise
+    found = apply(gradient, tuple([value.astype(np.float32) if _is_half(value) else value for value in values]), {})
+    many = found if len(places) > 1 else (found,)
+    narrow = [
+        one.astype(values[at].dtype) if _is_half(values[at]) else one for at, one in zip(places, many, strict=True)
+    ]
+    return narrow if len(places) > 1 else narrow[0]
+
+
+def _is_half(value: Any) -> bool:
+    return getattr(value, "dtype", None) in _HALVES and value.size == 1
 
 
 def _again(value: Any, node: Node) -> Any:

@@ -84,6 +84,10 @@ def _original(x: Any, watched: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
     """A result of the function: an argument that it gives back is the caller's own."""
     if type(x) in (tuple, list):
         return type(x)([_original(item, watched, given) for item in x])
+    if type(x) is dict:
+        return {key: _original(value, watched, given) for key, value in x.items()}
+    if type(x) is slice:
+        return slice(*[_original(part, watched, given) for part in (x.start, x.stop, x.step)])
     return restore(x, watched, given)
 
 
