@@ -111,7 +111,8 @@ _LAZY = {
     "dtype": "common",
     "initializer": "common",
 }
-_UNLISTED = {"_no_grad": "common.api"}  # names that programs for MindSpore import although they are private
+# Names that programs for MindSpore import although they are private.
+_UNLISTED = {"_checkparam": "_mindspore", "_no_grad": "common.api"}
 
 __all__ = [
     "GraphBreakError",

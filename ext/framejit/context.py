@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from framejit._reporting import _saved_graphs
 from framejit._tensors import _random
 
 GRAPH_MODE, PYNATIVE_MODE = 0, 1
@@ -61,7 +62,8 @@ def set_context(**settings: Any) -> None:
     ----------
     **settings
         Settings by name. ``mode=GRAPH_MODE`` compiles the calls of cells, ``mode=PYNATIVE_MODE`` does not. ``jit_syntax_level`` is
-        ``STRICT``, ``COMPATIBLE`` or ``LAX``. ``device_target`` must be ``'CPU'``.
+        ``STRICT``, ``COMPATIBLE`` or ``LAX``. ``device_target`` must be ``'CPU'``. With ``save_graphs`` the graph of each function that is
+        compiled from then on is written into a file in ``save_graphs_path``, as text.
 
     Raises
     ------
@@ -87,7 +89,13 @@ def set_context(**settings: Any) -> None:
             raise ValueError(
                 f"For 'context.set_context', the argument 'jit_syntax_level' must be STRICT, COMPATIBLE or LAX, but got {value!r}."
             )
+        if name == "save_graphs_path" and not isinstance(value, str):
+            raise TypeError(
+                f"For 'context.set_context', the 'save_graphs_path' must be a str, but got {type(value).__name__}."
+            )
     _settings.update(settings)
+    if "save_graphs" in settings or "save_graphs_path" in settings:
+        _saved_graphs.save_graphs(str(_settings["save_graphs_path"]) if _settings["save_graphs"] else None)
 
 
 def get_context(attr_key: str) -> Any:

@@ -279,10 +279,35 @@ def test_embedding_and_initializers():
         fj.initializer.initializer("nothing", (2,))
 
 
+@pytest.mark.capture
+def test_graphs_are_saved_on_request(tmp_path):
+    def run(name):
+        namespace = {}
+        exec(f"def {name}(x):\n    return x * 2", namespace)
+        return fj.jit(namespace[name])(Tensor([1.0, 2.0])).tolist()
+
+    folder = tmp_path / "a" / "b"
+    fj.set_context(save_graphs=1, save_graphs_path=str(folder))
+    try:
+        assert run("double") == [2, 4]
+        (saved,) = folder.iterdir()
+        assert saved.name.endswith("_graph_double.ir") and "multiply %x" in saved.read_text() and "double, <string>:1" in saved.read_text()
+        (tmp_path / "file").write_text("")
+        fj.set_context(save_graphs_path=str(tmp_path / "file"))
+        with pytest.warns(UserWarning, match=r"The graph of again\(\) is not saved"):
+            assert run("again") == [2, 4]
+    finally:
+        fj.set_context(save_graphs=0, save_graphs_path="")
+    assert run("third") == [2, 4] and len(list(folder.iterdir())) == 1
+
+
 def test_context():
     assert fj.get_context("mode") == fj.PYNATIVE_MODE and fj.get_context("device_target") == "CPU"
     fj.set_context(mode=fj.GRAPH_MODE, save_graphs=True)
     assert fj.get_context("mode") == 0 and fj.context.get_context("save_graphs") is True
+    fj.set_context(save_graphs=False)
+    with pytest.raises(TypeError, match="save_graphs_path"):
+        fj.set_context(save_graphs_path=3)
     for wrong in ({"mode": 5}, {"device_target": "GPU"}, {"nothing": 1}, {"jit_syntax_level": 7}):
         with pytest.raises(ValueError):
             fj.set_context(**wrong)

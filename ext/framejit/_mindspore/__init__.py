@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framejit._mindspore import _checkparam as _checkparam
 from framejit._mindspore import log as log
 
 

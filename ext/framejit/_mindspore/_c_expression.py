@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from types import CodeType
+from types import BuiltinMethodType, CodeType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 from framejit._api import _jit
@@ -11,6 +11,7 @@ from framejit._core import Tensor as TensorPy
 
 __all__ = [
     "TensorPy",
+    "function_id",
     "get_code_extra",
     "jit_mode_pi_disable",
     "jit_mode_pi_enable",
@@ -35,8 +36,8 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     -------
     dict
         ``stat``: ``'GRAPH_CALLABLE'``; ``compile_count_``: graphs, those of other functions that it is part of too; ``break_count_``; ``code``,
-        a dict with ``call_count_`` (of the graph that ran most), ``phase_`` (the graphs as text), ``guard_`` and ``compiled_code_`` (the bytecode that runs in the function's
-        place, or None). A function that has no operations on arrays has no graphs: it was looked at, and runs as it is.
+        a dict with ``call_count_`` (of the graph that ran most), ``phase_`` (the graphs as text), ``guard_`` and ``compiled_code_`` (the bytecode that runs: with
+        calls of graphs, or the function's own; None where a graph takes its place). A function that has no operations on arrays has no graphs: it was looked at, and runs as it is.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
         return None
     entries = [entry for report in reports for entry in report["entries"]]
     breaks = [one for report in reports for one in report["breaks"]]
-    report = next((report for report in reports if "codes" in report), reports[0])
+    codes = next((report["codes"] for report in reports if "codes" in report), (code, None if entries else code))
     return {
         "stat": "GRAPH_CALLABLE",
         "compile_count_": len(entries) or 1,
@@ -78,9 +79,28 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
             "call_count_": max([entry["hits"] for entry in entries], default=1),
             "phase_": "\n".join(entry["graph"] for entry in entries),
             "guard_": "\n".join(guard for entry in entries for guard in entry["guards"]),
-            "compiled_code_": report["codes"][1] if "codes" in report else None,
+            "compiled_code_": codes[1],
         },
     }
+
+
+def function_id(function: Any) -> int:
+    """A number that is one function's own: that of the function behind a method, so it is the same for all objects of a class.
+
+    Examples
+    --------
+    >>> from framejit._mindspore._c_expression import function_id
+    >>> function_id([].append) == function_id(list.append)
+    True
+    """
+    if isinstance(function, MethodType):
+        return id(function.__func__)
+    if isinstance(function, (BuiltinMethodType, MethodWrapperType)) and not isinstance(function.__self__, ModuleType):
+        for cls in type(function.__self__).__mro__:
+            if function.__name__ in vars(cls):
+                found = vars(cls)[function.__name__]
+                return id(found.__func__ if isinstance(found, (staticmethod, classmethod)) else found)
+    return id(function)
 
 
 def jit_mode_pi_enable() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 # Modules of MindSpore that are parts of other modules here.
 _ELSEWHERE = {
     "_c_expression": "_mindspore._c_expression",
+    "_checkparam": "_mindspore._checkparam",
     "_extends": "_mindspore",
     "_extends.parse": "_mindspore",
     "_extends.parse.compile_config": "_mindspore.compile_config",

@@ -1,0 +1,43 @@
+"""Files with the graphs of what is compiled, while ``set_context(save_graphs=...)`` asks for them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from framejit._reporting._events import listen
+
+_stop: Callable[[], None] | None = None
+_numbers = itertools.count()
+_LONGEST_NAME = 80
+
+
+def save_graphs(folder: str | None) -> None:
+    """Write each graph that is compiled from now on into a file of its own in a folder, which is made; None: no more.
+
+    Its name is ``<number>_graph_<function>.ir``. The graph is that of the log channel ``graph``, behind a line that says from where it
+    was captured. A file that cannot be written is warned about, and compilation goes on.
+    """
+    global _stop
+    if _stop is not None:
+        _stop()
+        _stop = None
+    if folder is None:
+        return
+    place = Path(folder or ".")
+
+    def save(_: str, record: dict[str, Any]) -> None:
+        function = str(record["function"])
+        name = f"{next(_numbers):04d}_graph_{re.sub(r'[^0-9A-Za-z_]+', '_', function)[:_LONGEST_NAME]}.ir"
+        text = f"# {function}, {record['file']}:{record['line']}\n{record['text']}"
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(text, "utf-8", "backslashreplace")
+        except OSError as error:
+            warnings.warn(f"The graph of {function}() is not saved: {error}", UserWarning, stacklevel=1)
+
+    _stop = listen(save, ("graph",))
