@@ -14,7 +14,8 @@ import pytest
 
 import framejit as fj
 from framejit import Parameter, Tensor, amp, context, mint, nn, ops
-from framejit._mindspore._c_expression import get_code_extra
+from framejit._mindspore import _checkparam
+from framejit._mindspore._c_expression import function_id, get_code_extra
 from framejit._mindspore._pijit_context import PIJitCaptureContext, Unsupported
 
 rng = np.random.default_rng(7)
@@ -48,6 +49,20 @@ def test_a_function_without_operations_was_looked_at():
     marked("a")
     found = get_code_extra(f)
     assert found["stat"] == "GRAPH_CALLABLE" and found["break_count_"] == 0 and found["code"]["phase_"] == ""
+
+
+def test_operations_on_tensors_of_one_element_are_a_graph():
+    """On Tensors as on numbers: only the first take much time."""
+
+    def f(x, y):
+        return (x - y) * 2
+
+    for x, y, count in ((Tensor(1.5), Tensor(0.5), 1), (Tensor(1.5), 2, 1), (1.5, 0.5, 0)):
+        marked = fj.jit(f)
+        found, expected = marked(x, y), f(x, y)
+        assert type(found) is type(expected) and found == expected and len(marked._report()["entries"]) == count
+    moved = fj.jit(lambda x: (x.shape, [x]))
+    assert moved(Tensor(1.5))[0] == () and not moved._report()["entries"]
 
 
 def test_what_is_part_of_another_graph_is_found():
@@ -828,3 +843,197 @@ def test_functions_with_gradients_of_their_own():
     found = fj.grad(lambda x, y: (f(x, y) * x).sum(), (0, 1))(x, y)
     np.testing.assert_allclose(found[0].asnumpy(), (7 * x + f(x, y)).asnumpy(), rtol=1e-6)
     np.testing.assert_allclose(found[1].asnumpy(), (y * x).asnumpy(), rtol=1e-6)
+
+
+# --- Numbers of breaks -------------------------------------------------------------------------------------------------------
+
+
+def breaks_of(f, *args):
+    try:
+        fj.jit(f, capture_mode="bytecode")(*args)
+    except (ArithmeticError, ValueError) as error:
+        assert str(error) == "left"
+    return get_code_extra(f)["break_count_"]
+
+
+def numbers():
+    yield 1
+    yield from [2, 3]
+
+
+def sum_of_a_generator():
+    iterator, total = numbers(), 0
+    for i in iterator:
+        total = total + i
+    return total
+
+
+def any_is_even(items):
+    two = 2
+    return any(i % two == 0 for i in items)
+
+
+def caught_in_the_function():
+    i = 1
+    try:
+        raise ArithmeticError
+    except ValueError:
+        i = 2
+    except ArithmeticError:
+        i = 3
+    finally:
+        pass
+    return i
+
+
+def leaves_through_finally():
+    try:
+        try:
+            raise ArithmeticError("left")
+        finally:
+            pass
+    finally:
+        pass
+
+
+def handles_what_another_raises(text):
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "count"),
+    [
+        (sum_of_a_generator, (), 0),
+        (any_is_even, ((1, 3, 4),), 0),
+        (lambda xs, ys: [x + y for x, y in zip(xs, ys)], ([], (1, 2)), 0),
+        (caught_in_the_function, (), 0),
+        (leaves_through_finally, (), 1),
+        (handles_what_another_raises, ("x",), 0),
+    ],
+)
+def test_breaks_of_functions_that_are_followed(f, args, count):
+    """A function that was followed to its end has no breaks, an exception that leaves it is one, its handlers are none."""
+    assert breaks_of(f, *args) == count
+
+
+# --- Indices -----------------------------------------------------------------------------------------------------------------
+
+
+def test_tuples_within_an_index_are_lists():
+    def read(x, at):
+        return x[:, at] + x[at, :2, 0][:, :, None] * 2 + x[(0, 1), (1, 2)].sum()
+
+    def write(x, at, y):
+        x[:, at] = y
+        x[(0, 1), (1, 2)] = 7
+        return x
+
+    rows = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for f, args in ((read, ((0, 1),)), (write, ((0, 2), -1.0)), (write, ((1,), Tensor(np.full((2, 1, 4), 5, np.float32))))):
+        expected = f(Tensor(rows), *args)
+        marked = fj.jit(f, fullgraph=True)
+        np.testing.assert_array_equal(marked(Tensor(rows), *args).asnumpy(), expected.asnumpy())
+    with pytest.raises(IndexError):
+        fj.jit(read)(Tensor(rows), (0, 9))
+
+
+# --- Names that programs import ----------------------------------------------------------------------------------------------
+
+
+def test_function_id_is_that_of_the_function():
+    class Class:
+        def method(self):
+            pass
+
+        @classmethod
+        def of_class(cls):
+            pass
+
+        @staticmethod
+        def alone():
+            pass
+
+    assert function_id(Class.method) == function_id(Class().method) == id(Class.method)
+    assert function_id(Class.of_class) == id(Class.of_class.__func__) and function_id(Class.alone) == id(Class().alone)
+    assert function_id([].append) == function_id(list.append) != function_id(list.pop)
+    assert function_id(().__len__) == function_id(tuple.__len__) and function_id(len) == id(len) and function_id(Class) == id(Class)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "error"),
+    [
+        ("check_positive_int", (0, "x", "Op"), "For 'Op', the 'x' must be int and must > 0, but got '0' with type 'int'."),
+        ("check_positive_int", (True,), "The input value must be int and must > 0, but got 'True' with type 'bool'."),
+        ("check_int", (2.5, 1, 5, "x"), "The 'x' must be int, but got 'float'"),
+        ("check_float", (float("nan"), 0, 5, "x", "Op"), "For 'Op', the 'x' must be a legal value, but got 'nan'."),
+        ("check_is_float", (1, "x", "Op"), "For 'Op', the type of 'x' must be 'float', but got 'int'."),
+        ("check_int_range", (5, 0, 5, 8, "x", "Op"), "For 'Op', the 'x' must be in range of [0, 5), but got 5 with type 'int'."),
+        ("check_bool", (1, "x", "Op"), "For 'Op', the 'x' must be a bool, but got int."),
+        ("check_string", ("c", ["a", "b"], "x"), "The 'x' must be str and must be in '['a', 'b']', but got 'c'."),
+        ("check_value_type", ("x", 1, [str, bool], "Op"), "For 'Op', the type of 'x' should be one of '['str', 'bool']', but got type 'int'."),
+        ("check_value_type", ("x", True, int), "The type of 'x' should be 'int', but got type 'bool'."),
+        ("check_positive_int_sequence", ((1, 0), "x", "Op"), "For 'Op', the 'x[1]' must be int and must > 0, but got '0' with type 'int'."),
+        ("check_isinstance", ("x", 1, str), "The parameter 'x' must be isinstance of <class 'str'>, but got 1."),
+        ("check_axis_in_range", (2, 2), "The 'axis' must be in the range of [-2, 2), but got 2."),
+        ("check_axis_valid", ((0, -2), 2), "The element of parameter 'axis' can not be duplicate, but got (0, 0)."),
+        ("check_str_by_regular", ("a b",), r"The 'a b' is illegal, it must be match regular'^\w+[0-9a-zA-Z\_\.]*$' by flags're.ASCII.'"),
+        ("check_hook_fn", (5,), "Expected a callable hook function, but got int."),
+        ("check_type_name", ("x", int, [fj.float32], "Op"), "For 'Op', the 'x' should be Float32, but got 'int'."),
+        ("check_size_and_element_type_of_tuple", ("x", (1,), 2, int, "Op"), "For 'Op', the 'x size' must be int and must = 2, but got '1' with type 'int'."),
+        ("twice", ((1,),), "When expanding an int number to tuple, input tuple dimension must be 2, but got (1,)"),
+        ("check", ("x", 3, "y", 2, 1, "Op"), "For 'Op', the 'x' should be = y: 2, but got 3."),
+    ],
+)
+def test_checks_of_arguments_say_what_mindspore_says(name, args, error):
+    """The texts are those of MindSpore 2.10."""
+    with pytest.raises((TypeError, ValueError)) as raised:
+        getattr(_checkparam, name)(*args)
+    assert str(raised.value) == error
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "result"),
+    [
+        ("check_positive_int", (3,), 3),
+        ("check_is_number", (1.5, (int, float)), 1.5),
+        ("check_float_range", (0.5, 0.0, 0.5, 9), 0.5),
+        ("check_number_range", (np.float32(2), 0, 5, 10, int), 2),
+        ("check_value_type", ("x", 1, [int]), 1),
+        ("check_axis_valid", (None, 2), (0, 1)),
+        ("check_axis_valid", ([0, -1], 2), (0, 1)),
+        ("check_transpose_axis", ((), 3), (2, 1, 0)),
+        ("check_transpose_axis", (([1, 0],), 2), (1, 0)),
+        ("check_reshape_shp", (([2, 3],),), (2, 3)),
+        ("check_swapaxes_axis", ((-1, 0), 2), (1, 0)),
+        ("prepare_shape_for_squeeze", ((1, 2, 1), (0, 2)), (2,)),
+        ("infer_out_shape", ((2, 1), (3,)), (2, 3)),
+        ("expanded_shape", (3, 5, 1), (1, 5, 1)),
+        ("check_astype_dtype", ("float32",), fj.float32),
+        ("twice", (3,), (3, 3)),
+        ("triple_sequence", ([1, 2, 3],), (1, 2, 3)),
+        ("is_stub_tensor", (1,), False),
+        ("check_str_and_none_by_regular", ("",), True),
+    ],
+)
+def test_checks_of_arguments_return_them(name, args, result):
+    assert getattr(_checkparam, name)(*args) == result
+
+
+def test_args_type_check_names_the_parameter():
+    @_checkparam.args_type_check(a=int, b=(int, str))
+    def f(a, b=1, *, c=None):
+        return a, b, c
+
+    assert f(1) == (1, 1, None) and f(None, "x", c=2) == (None, "x", 2)
+    with pytest.raises(TypeError, match="The parameter 'b' must be .* but got <class 'float'>"):
+        f(1, 2.5)
+
+
+@pytest.mark.parametrize("values", [[1, 0, 2], [[1, 0], [2, 3]], [[0, 0]], [0.0, 1.0, -0.0, float("nan")]])
+def test_places_that_are_not_zero_are_one_graph(values):
+    marked = fj.jit(lambda x: fj.tensor(ops.nonzero(x)) + 1, fullgraph=True)
+    found = marked(Tensor(np.array(values)))
+    assert found.dtype == fj.int64 and found.asnumpy().tolist() == (np.argwhere(np.array(values)) + 1).tolist()
