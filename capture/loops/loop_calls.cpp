@@ -103,7 +103,7 @@ void numpy_of_several(int64_t row, const void* numbers, void* results, int64_t c
 }
 
 #define FRAMEJIT_NUMPY(name, result, operands) \
-  {#name, reinterpret_cast<const void*>(&name), Type::result, operands, Type::I64}
+  cfg::prepared({#name, reinterpret_cast<const void*>(&name), Type::result, operands, Type::I64})
 const cfg::Function kNumpy[] = {FRAMEJIT_NUMPY(numpy_of_one, F64, 2), FRAMEJIT_NUMPY(numpy_of_two, F64, 3),
                                 FRAMEJIT_NUMPY(numpy_truth_of_one, I64, 2), FRAMEJIT_NUMPY(numpy_truth_of_two, I64, 3)};
 #undef FRAMEJIT_NUMPY

@@ -60,8 +60,8 @@ int64_t copy(int64_t to, int64_t from, int64_t bytes) {
 
 template <std::size_t... kLoops>
 std::array<cfg::Function, sizeof...(kLoops)> functions_of(std::index_sequence<kLoops...>) {
-  return {cfg::Function{kOperators[kLoops / kTypes.size()].second, reinterpret_cast<const void*>(&run_loop<kLoops>),
-                        Type::I64, 3, Type::I64}...};
+  return {cfg::prepared({kOperators[kLoops / kTypes.size()].second, reinterpret_cast<const void*>(&run_loop<kLoops>),
+                         Type::I64, 3, Type::I64})...};
 }
 
 const auto kFunctions = functions_of(std::make_index_sequence<kFunctionCount>());

@@ -50,9 +50,9 @@ int64_t place_of(int64_t address, int64_t count, int64_t step) {
 }
 
 const cfg::Function kPlaceOf{"searchsorted", reinterpret_cast<const void*>(&place_of), Type::I64, 3, Type::I64};
-const cfg::Function kSum{"sum", reinterpret_cast<const void*>(&sum), Type::F64, 3, Type::I64};
-const cfg::Function kMost{"max", reinterpret_cast<const void*>(&most), Type::F64, 3, Type::I64};
-const cfg::Function kLeast{"min", reinterpret_cast<const void*>(&least), Type::F64, 3, Type::I64};
+const cfg::Function kSum = cfg::prepared({"sum", reinterpret_cast<const void*>(&sum), Type::F64, 3, Type::I64});
+const cfg::Function kMost = cfg::prepared({"max", reinterpret_cast<const void*>(&most), Type::F64, 3, Type::I64});
+const cfg::Function kLeast = cfg::prepared({"min", reinterpret_cast<const void*>(&least), Type::F64, 3, Type::I64});
 
 const ScalarLoop* loop_of(LoopTranslator& t, const char* name) {
   PyObject* function = numpy_function(name);

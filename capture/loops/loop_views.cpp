@@ -64,9 +64,9 @@ double dot_or_product(int64_t a, int64_t b, int64_t form) {
   return *reinterpret_cast<const double*>(a) * *reinterpret_cast<const double*>(b);
 }
 
-const cfg::Function kDot{"dot", reinterpret_cast<const void*>(&dot), Type::F64, 3, Type::I64};
-const cfg::Function kDotOrProduct{"dot_or_product", reinterpret_cast<const void*>(&dot_or_product), Type::F64, 3,
-                                  Type::I64};
+const cfg::Function kDot = cfg::prepared({"dot", reinterpret_cast<const void*>(&dot), Type::F64, 3, Type::I64});
+const cfg::Function kDotOrProduct =
+    cfg::prepared({"dot_or_product", reinterpret_cast<const void*>(&dot_or_product), Type::F64, 3, Type::I64});
 
 }  // namespace
 

@@ -120,6 +120,7 @@ void write_graph(ArchiveWriter& a, ObjectWriter& objects, const LoopProgram& pro
     if (n.is_address) write_address(a, objects, program, reinterpret_cast<const void*>(n.imm));
     else a.put(n.imm);
     a.put(n.function != nullptr);
+    a.ok = a.ok && (!n.function || !n.function->prepared);
     if (n.function) write_offset(a, n.function);
   }
   a(graph.blocks, graph.exits);

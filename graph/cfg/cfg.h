@@ -83,10 +83,17 @@ struct Function {
   int operands;
   Type operand;
   bool is_power = false;  // pow of the C library
+  bool prepared = false;  // by the capture of a call: it cannot be called in a process that has captured none
   /// For calls with a constant and a number: calls the function for each of `count` numbers in memory. Null: there is
   /// none.
   void (*in_lanes)(int64_t first, const void* numbers, void* results, int64_t count) = nullptr;
 };
+
+/// As it is, but `prepared`.
+inline Function prepared(Function f) {
+  f.prepared = true;
+  return f;
+}
 
 struct Node {
   Op op = Op::Const;

@@ -182,6 +182,53 @@ def test_nothing_is_captured_again(name, tmp_path):
     assert (second["compiled"], second["frames"]) == (first["compiled"], first["frames"])
 
 
+# Loops that call what captures look up, such as loops of NumPy's: another process has to look it up, too.
+LOOKED_UP = {
+    "sums and extrema of rows": """
+    for i in range(len(a)):
+        out[i] = a[i].sum() + a[i].max() - np.min(a[i])
+""",
+    "products of vectors": """
+    for i in range(len(a)):
+        out[i] = np.dot(a[i], a[0]) + a[i] @ a[1]
+""",
+    "small matrices": """
+    for i in range(4):
+        b = a[:4, :4] @ a[4:8, :4]
+        out[i] = (b + a[:4, :4])[i, 1]
+""",
+    "complex matrices": """
+    c = a[:3, :3] * 1j
+    for i in range(3):
+        out[i] = abs((c @ c)[i, 0])
+""",
+    "functions of numbers": """
+    for i in range(len(a)):
+        out[i] = np.cbrt(a[i, 0]) + np.hypot(a[i, 1], 0.5) + (1.0 if np.isfinite(a[i, 2]) else 0.0)
+""",
+    "draws": """
+    r = np.random.default_rng(3)
+    for i in range(len(a)):
+        out[i] = r.random() + random.Random(2).random()
+""",
+    "lists and tuples": """
+    made = []
+    for i in range(len(a)):
+        made.append((i, a[i, 0]))
+        out[i] = max([a[i, 1], 0.25]) + sorted([3.0, a[i, 2]])[0]
+    out[0] = len(made)
+""",
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_loops_that_call_what_captures_look_up(name, tmp_path):
+    body = f"import random\n@fj.jit\ndef marked(a, out):{LOOKED_UP[name]}    return out\ndef arguments(): return np.outer(X, Y), np.zeros(30)\n"
+    first = run(tmp_path, body)
+    second = run(tmp_path, body)
+    assert second["compiled"] == first["compiled"]
+
+
 # What may change between two processes: a case of KEPT, what is replaced in it, and by what.
 CHANGES = {
     "the function": ("operations", "2.5 * y", "2.25 * y"),
