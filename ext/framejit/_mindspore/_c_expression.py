@@ -85,7 +85,7 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
 
 
 def function_id(function: Any) -> int:
-    """A number that is one function's own: that of the function behind a method, so it is the same for all objects of a class.
+    """A number that is one function's own. A method has that of its function, so it is the same for all objects of a class.
 
     Examples
     --------

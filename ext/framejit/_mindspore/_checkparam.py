@@ -113,7 +113,7 @@ def check(
     prim_name: str | None = None,
     excp_cls: type[Exception] = ValueError,
 ) -> Any:
-    """A value that stands in a relation to another."""
+    """Check that a value has a relation to another one."""
     relation, holds = _RELATIONS[rel]
     if not holds(arg_value, value):
         text = f"'{arg_name}' should be {relation.format(f'{value_name}: {value}')}, but got {arg_value}."
@@ -122,7 +122,7 @@ def check(
 
 
 def check_int(arg_value: Any, value: Any, rel: int, arg_name: str | None = None, prim_name: str | None = None) -> Any:
-    """An int that stands in a relation to another number."""
+    """Check that an int has a relation to another number."""
     return _check_number(arg_value, value, rel, int, arg_name, prim_name)
 
 
@@ -157,7 +157,7 @@ def check_non_negative_int(arg_value: Any, arg_name: str | None = None, prim_nam
 
 
 def check_float(arg_value: Any, value: Any, rel: int, arg_name: str | None = None, prim_name: str | None = None) -> Any:
-    """A finite float that stands in a relation to another number."""
+    """Check that a finite float has a relation to another number."""
     return _check_number(arg_value, value, rel, float, arg_name, prim_name)
 
 
@@ -187,7 +187,7 @@ def check_non_negative_float(arg_value: Any, arg_name: str | None = None, prim_n
 
 
 def check_number(arg_name: str, arg_value: Any, value: Any, rel: int, prim_name: str) -> Any:
-    """A number of any type that stands in a relation to another."""
+    """Check that a number of any type has a relation to another one."""
     relation, holds = _RELATIONS[rel]
     if not holds(arg_value, value):
         raise ValueError(
@@ -558,7 +558,7 @@ def infer_out_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def expanded_shape(ndim: int, axis_size: int, axis: int) -> tuple[int, ...]:
-    """A shape whose lengths are 1 but for one axis."""
+    """Check that all lengths of a shape are 1, except that of one axis."""
     return tuple([axis_size if at == axis else 1 for at in range(ndim)])
 
 

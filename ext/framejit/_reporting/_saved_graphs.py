@@ -19,8 +19,8 @@ _LONGEST_NAME = 80
 def save_graphs(folder: str | None) -> None:
     """Write each graph that is compiled from now on into a file of its own in a folder, which is made; None: no more.
 
-    Its name is ``<number>_graph_<function>.ir``. The graph is that of the log channel ``graph``, behind a line that says from where it
-    was captured. A file that cannot be written is warned about, and compilation goes on.
+    Its name is ``<number>_graph_<function>.ir``. The graph is that of the log channel ``graph``. The first line says from where it was
+    captured. A file that cannot be written is warned about, and compilation goes on.
     """
     global _stop
     if _stop is not None:
