@@ -42,7 +42,7 @@ Step raise_exception(Value* exception, BreakId id) {
 
 namespace {
 
-/// What handles an exception that was raised before the region.
+/// The break of an instruction that handles an exception from before the region.
 Step handle_earlier(SymbolicFrame& frame, const Instr& i) {
   Step b = unsupported_handling(frame, i);
   b.error().of_earlier_exception = true;

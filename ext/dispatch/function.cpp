@@ -92,7 +92,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   return nullptr;
 }
 
-/// What was captured during a call is kept when the call has ended.
+/// Captures that a call makes are kept when it has ended.
 struct KeepCaptures {
   CodeState& state;
   ~KeepCaptures() {

@@ -69,7 +69,8 @@ void add_array(ArchiveWriter& a, PyArrayObject* array) {
   }
 }
 
-/// What is likely to be guarded, so that calls with other arguments have files of their own. The guards decide.
+/// Adds the properties of an argument that are likely to be guarded, so that calls with other arguments have files of
+/// their own. The guards decide.
 void add_argument(ArchiveWriter& a, PyObject* object) {
   if (!object) return a.text("unbound");
   a.text(Py_TYPE(object)->tp_name);
@@ -175,7 +176,7 @@ bool has_form(const Graph& graph) {
   return found;
 }
 
-/// Those that say nothing that goes by time or by this process.
+/// Is a break independent of time and of this process?
 bool has_form(const capture::Break& b) {
   using capture::BreakId;
   constexpr BreakId kPassing[] = {BreakId::CaptureTime, BreakId::CompileBudget, BreakId::LoweringFailed,

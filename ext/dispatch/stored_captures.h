@@ -27,7 +27,7 @@ namespace framejit::ext::dispatch {
 class CodeState;
 struct CompileSite;
 
-/// What a capture came to.
+/// The result of a capture.
 struct StoredOutcome {
   std::shared_ptr<region::Entry> entry;  // null: nothing was compiled
   double worth = 0, worth_soon = 0;      // see region::worth

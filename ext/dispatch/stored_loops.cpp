@@ -38,7 +38,7 @@ using region::ArchiveWriter;
 
 namespace {
 
-/// What an address that is a constant of a graph leads to.
+/// The kinds of things to which constant addresses of a graph point.
 enum class Target : uint8_t { Module, Held, Object };
 
 /// Data of this module lie at the same distance from its begin in each process that runs this build.

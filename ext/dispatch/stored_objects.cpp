@@ -96,7 +96,7 @@ Name name_of(PyObject* object) {
         words_of(PyCFunction_GET_FUNCTION(object) ? reinterpret_cast<PyCFunctionObject*>(object)->m_module : nullptr);
     out.name = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
   } else if (Py_IS_TYPE(object, &PyUFunc_Type)) {
-    // Other libraries have ufuncs with names of NumPy's, which a program may have put in place of these.
+    // Other libraries have ufuncs with names of NumPy's, which a program may have installed instead of these.
     const char* name = reinterpret_cast<PyUFuncObject*>(object)->name;
     PyObject* own = name ? PyDict_GetItemString(PyModule_GetDict(arrays::umath_module()), name) : nullptr;
     if (own == object) out = {"numpy", name};
@@ -197,8 +197,8 @@ constexpr int kMostDepth = 4;
 
 bool add_class(PyTypeObject* type, std::string& out, int depth);
 
-/// What a class holds under a name. Other objects are guarded where they are used, so their classes will do, which may
-/// make descriptors of them.
+/// The attribute of a class under a name. Other objects are guarded where they are used, so their classes will do,
+/// which may make descriptors of them.
 bool add_member(PyObject* value, std::string& out, int depth) {
   if (PyFunction_Check(value)) return add_content(value, out);
   if (is_plain_value(value)) return add_marshalled(value, out);
@@ -326,7 +326,7 @@ enum class Form : uint8_t {
   Content,     // what a guard finds, with what it consists of
 };
 
-/// What the type itself has under the name, borrowed, or null.
+/// The type's own attribute of this name, borrowed, or null.
 PyObject* own_member(PyTypeObject* type, PyObject* name) {
   const Ref<> dict = capture::type_dict(type);
   PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
@@ -452,7 +452,7 @@ void ObjectWriter::very_object(PyObject* o) {
       a_.put(Form::Constant);
       return a_.put(static_cast<uint32_t>(i));
     }
-  // What was computed is an object of no one's.
+  // No one else holds an object that was computed.
   a_.ok = a_.ok && std::none_of(callees_.begin(), callees_.end(), [o](PyCodeObject* code) {
             PyObject* constants = code->co_consts;
             for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i)

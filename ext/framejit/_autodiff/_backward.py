@@ -88,7 +88,7 @@ def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
 
 
 def _gradients(gradient: Callable[..., Any], values: tuple[Any, ...], places: tuple[int, ...]) -> Any:
-    """What the gradient of a call gives. Operators on one number of float16 are NumPy's own: theirs is that of float32, rounded."""
+    """The gradients of a call. Operators on one number of float16 are NumPy's own: theirs is that of float32, rounded."""
     try:
         return apply(gradient, values, {})
     except GraphBreakError:
