@@ -107,6 +107,10 @@ bool ParallelLoop::is_independent(int64_t rounds) const {
     s.all = s.first;
     const Wide far = s.by * (rounds - 1);
     (far < 0 ? s.all.low : s.all.high) += far;
+    if (may_fail_ && a.stores && memory_ && std::none_of(memory_->begin(), memory_->end(), [&s](const Memory& m) {
+          return m.first <= s.all.low && s.all.high <= m.second;
+        }))
+      return false;
     steps.push_back(s);
   }
   for (const auto& [a, b] : loop_.apart)

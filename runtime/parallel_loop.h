@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "graph/cfg/parallel.h"
@@ -26,6 +27,12 @@ class ParallelLoop {
 
   /// Once this byte is not 0, rounds end soon or are undone. For the calls that follow.
   void set_poll(const unsigned char* poll) { poll_ = poll; }
+
+  /// Addresses of the first byte, and behind the last one, of an array.
+  using Memory = std::pair<int64_t, int64_t>;
+  /// The memory of the program, for the calls that follow. Rounds that may fail are done if all that they may store
+  /// lies in one of these: what was there is put back if they do. Null: all memory is the program's.
+  void set_memory(const std::vector<Memory>* memory) { memory_ = memory; }
 
   /// Rounds that were shared out among threads, and how often a check failed.
   int64_t rounds_done() const { return rounds_done_; }
@@ -83,6 +90,7 @@ class ParallelLoop {
   bool may_fail_ = false;
   static constexpr unsigned char kNobodyWaits = 0;
   const unsigned char* poll_ = &kNobodyWaits;
+  const std::vector<Memory>* memory_ = nullptr;
   std::vector<Piece> pieces_;  // those behind the first `used_` keep their memory
   std::size_t used_ = 0;
   int64_t wait_ = 0;                                           // calls to let pass

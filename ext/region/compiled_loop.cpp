@@ -433,6 +433,31 @@ bool CompiledLoop::unbox(const Matched& m) {
   return true;
 }
 
+/// Of the arrays that the frame has or that were fetched, of lists of numbers, and of vectors in between.
+void CompiledLoop::find_memory(const Matched& m) {
+  memory_.clear();
+  const auto add = [&](const void* first, int64_t bytes) {
+    memory_.emplace_back(reinterpret_cast<int64_t>(first), reinterpret_cast<int64_t>(first) + bytes);
+  };
+  const auto see = [&](PyObject* o) {
+    if (!o || !PyArray_Check(o)) return;
+    auto* const array = arrays::as_ndarray(o);
+    auto first = reinterpret_cast<int64_t>(PyArray_DATA(array)), last = first + PyArray_ITEMSIZE(array);
+    for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
+      if (PyArray_DIM(array, axis) == 0) return;
+      const int64_t far = (PyArray_DIM(array, axis) - 1) * PyArray_STRIDE(array, axis);
+      (far < 0 ? first : last) += far;
+    }
+    memory_.emplace_back(first, last);
+  };
+  for (int i = 0; i < m.live->local_count; ++i) see(m.live->locals[i]);
+  for (std::size_t i = 0; i < guards_->slot_count(); ++i) see(m.slots[i]);
+  for (const auto& list : unboxed_)
+    add(list->numbers, static_cast<int64_t>(list->count) * static_cast<int64_t>(sizeof(double)));
+  using Program = capture::LoopProgram;
+  if (program_->has_scratch) add(scratch(), (Program::kResultAt + Program::kResultLength) * sizeof(double));
+}
+
 Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   // The room for what the frame gets: once the loop has had its effects, there is no way back.
   std::vector<Ref<>> made, held;
@@ -463,7 +488,10 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   const bool measures =
       timed || !program_->unboxed.empty() || (left_early_ < 4 * kFewExits && 64 * left_early_ >= runs());
   const unsigned char* poll = capture::eval_breaker_byte();
-  for (ParallelPart& part : kernels_[use_].parallel) part.runner->set_poll(poll);
+  for (ParallelPart& part : kernels_[use_].parallel) {
+    part.runner->set_poll(poll);
+    part.runner->set_memory(&memory_);
+  }
   const cfg::Inputs inputs{m.symbols, m.params, objects};
   // Runs that were short so far are not watched.
   const bool may_be_long = runs() < kFirstRuns || run_ns_ > kLongNanoseconds * runs();
@@ -474,6 +502,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     objects[capture::LoopProgram::numbers_of(k)] = program_->unboxed[k].grows ? unboxed_[k] : numbers;
     objects[capture::LoopProgram::count_of(k)] = reinterpret_cast<void*>(unboxed_[k]->count);
   }
+  if (!kernels_[use_].parallel.empty()) find_memory(m);
   const int64_t start = measures ? now_ns() : 0;
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
                                                                         inputs, values, poll, capture::recursion_left())

@@ -114,6 +114,7 @@ class CompiledLoop {
   static Expected<Kernel, std::string> seal(codegen::KernelCode code, std::optional<int> saved_passes);
   Expected<codegen::KernelCode, std::string> emit(cfg::Cfg& graph, const std::string& name,
                                                   std::optional<int> vector_bytes) const;
+  void find_memory(const guards::Matched& m);
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);
@@ -142,13 +143,14 @@ class CompiledLoop {
   int64_t parallel_rounds_ = 0, vector_rounds_ = 0;
   int64_t recursive_calls_ = 0;  // of runs that came to a result
   int64_t finished_ = 0, left_early_ = 0;
-  bool boxes_lists_ = false;                   // a list could not be unboxed
-  std::vector<capture::ListHeader*> unboxed_;  // of LoopProgram::unboxed, while the loop runs
-  int64_t unboxing_ns_ = 0, unboxed_ns_ = 0;   // estimated for unboxing lists; of runs with such lists
-  int64_t wrapped_ = 0;                        // of those left early, at exits for indices below 0
-  int64_t long_rounds_ = 0;                    // of those left early
-  int64_t measured_ = 0;                       // runs whose time was taken, once some were left early
-  int64_t worthwhile_ = 0;                     // of those: runs that took longer than entering the loop
+  bool boxes_lists_ = false;                           // a list could not be unboxed
+  std::vector<runtime::ParallelLoop::Memory> memory_;  // while the loop runs
+  std::vector<capture::ListHeader*> unboxed_;          // of LoopProgram::unboxed, while the loop runs
+  int64_t unboxing_ns_ = 0, unboxed_ns_ = 0;           // estimated for unboxing lists; of runs with such lists
+  int64_t wrapped_ = 0;                                // of those left early, at exits for indices below 0
+  int64_t long_rounds_ = 0;                            // of those left early
+  int64_t measured_ = 0;                               // runs whose time was taken, once some were left early
+  int64_t worthwhile_ = 0;                             // of those: runs that took longer than entering the loop
 };
 
 }  // namespace framejit::ext::region

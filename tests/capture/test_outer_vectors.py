@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import warnings
 
 import numpy as np
@@ -409,6 +411,44 @@ def test_an_inner_loop_in_two_versions():
 
     for n in COUNTS:
         compare(searched, lambda n=n: (vector(3), np.arange(n) * 37 % 101 - 50, np.zeros(n)))
+
+
+def test_rounds_that_would_store_beyond_an_array():
+    """What rounds store is put back if one of them fails, so nothing is read, or put back, where the array has ended."""
+
+    def powers(x, out):
+        for i in range(len(x)):
+            value = 1.0
+            for _ in range(3):
+                value = value * x[i]
+            out[i] = value
+
+    def seen(function, x, out):
+        try:
+            function(x, out)
+        except IndexError as error:
+            return str(error)
+        return None
+
+    size = mmap.PAGESIZE
+    pages = mmap.mmap(-1, 2 * size)
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    behind = ctypes.addressof(ctypes.c_char.from_buffer(pages)) + size
+    assert protect(behind, size, 0) == 0  # nothing may touch it
+    try:
+        for n, length in ((16, 9), (21, 15), (40, 1), (700, 500)):
+            out, expected = np.frombuffer(pages, count=length, offset=size - 8 * length), np.full(length, 7.0)
+            out[:] = 7.0
+            marked, before = fj.jit(powers), fj.stats()["vector_rounds"]
+            for _ in range(3):
+                assert seen(marked, vector(n), out) == seen(powers, vector(n), expected) is not None
+                assert out.tobytes() == expected.tobytes()
+            assert fj.stats()["vector_rounds"] == before
+            fj.jit(powers)(vector(n), np.zeros(n))
+            assert fj.stats()["vector_rounds"] > before
+    finally:
+        protect(behind, size, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 def test_no_warning_is_lost_or_made():
