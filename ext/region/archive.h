@@ -1,5 +1,5 @@
 // Archives: plain values as bytes, and back. One function `fields(archive, value)` for each struct names its members
-// for both directions. Nothing is taken for granted about bytes that are read.
+// for both directions. Bytes that are read may be anything.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 
 namespace framejit::ext::region {
 
-/// A function of this process with what it is called with. In an archive it is a number, a place in a list.
+/// A function of this process and its context. In an archive it is a number, the place in a list.
 struct External {
   void* function = nullptr;
   void* data = nullptr;
   friend bool operator==(const External&, const External&) = default;
 };
 
-/// Appends to `bytes`. What has no form in a file clears `ok`.
+/// Appends to `bytes`. A value that cannot be kept in a file clears `ok`.
 class ArchiveWriter {
  public:
   static constexpr bool kReads = false;
@@ -57,7 +57,7 @@ class ArchiveWriter {
   void operator()(const T&... values);
 };
 
-/// Reads what an ArchiveWriter has written. What cannot be that clears `ok`, and gives zeros.
+/// Reads bytes of an ArchiveWriter. Other bytes clear `ok`, and give zeros.
 class ArchiveReader {
  public:
   static constexpr bool kReads = true;
@@ -83,7 +83,7 @@ class ArchiveReader {
     return part;
   }
   std::string_view text() { return take(size()); }
-  /// Of a list: no element takes less than a byte.
+  /// The size of a list. An element takes at least one byte, so larger sizes are wrong.
   std::size_t size() {
     const auto count = get<uint32_t>();
     if (count <= rest.size()) return count;

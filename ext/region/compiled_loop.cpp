@@ -433,7 +433,7 @@ bool CompiledLoop::unbox(const Matched& m) {
   return true;
 }
 
-/// Of the arrays that the frame has or that were fetched, of lists of numbers, and of vectors in between.
+/// Finds the memory of all arrays of the frame and of the guards, of lists of numbers, and of intermediate vectors.
 void CompiledLoop::find_memory(const Matched& m) {
   memory_.clear();
   const auto add = [&](const void* first, int64_t bytes) {

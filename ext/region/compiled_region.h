@@ -29,8 +29,7 @@ class Entry {
                                                             const CompileOptions& options,
                                                             const guards::LiveSlots& live, int local_count);
 
-  /// Of a region that another process has compiled. Where a guard does not hold for `live`, that is a failure as
-  /// others.
+  /// Makes an entry of a region that another process has compiled. It fails if a guard does not hold for `live`.
   static Expected<std::shared_ptr<Entry>, std::string> make_stored(std::shared_ptr<capture::Region> region,
                                                                    Compiled compiled, const CompileOptions& options,
                                                                    const guards::LiveSlots& live, int local_count);

@@ -1,4 +1,4 @@
-// What compile() has made of a graph, as bytes for another process.
+// Compiled graphs as bytes for another process.
 #pragma once
 
 #include <map>
@@ -17,20 +17,19 @@ FRAMEJIT_FIELDS(DimGuard, x.relation, x.left, x.right, x.outcome)
 namespace framejit::ext::region {
 
 /// A graph without blocks or gradients. Library calls keep their indices: whoever reads them says what they are then.
-/// `locations`: so many of its locations others name.
+/// `locations`: how many of its locations guards name.
 void write_graph(ArchiveWriter& a, const graph::Graph& graph, uint32_t locations);
 
-/// By the index that a library call had, the one that it has now.
+/// The indices that library calls have in this process, by those that the file has.
 using LibraryCallIndices = std::map<int64_t, int64_t>;
 
-/// Null, with `ok` cleared, if the bytes are no such thing.
+/// Null, with `ok` cleared, if the bytes are no graph.
 std::unique_ptr<graph::Graph> read_graph(ArchiveReader& a, const LibraryCallIndices& calls, uint32_t& locations);
 
-/// What compile() has compiled the graph to. Clears `ok` for what depends on
-/// symbols, or calls what cannot be found again.
+/// Writes a program. Clears `ok` if it depends on symbols, or calls a function that another process cannot find.
 void write_program(ArchiveWriter& a, const graph::Graph& graph, const codegen::Program& program);
 
-/// The reverse; the plan is ready to run. Nothing, with `ok` cleared, if the bytes are no such thing.
+/// Reads a program, and makes a plan that is ready to run. Nothing, with `ok` cleared, if the bytes are no program.
 std::optional<Compiled> read_program(ArchiveReader& a, const LibraryCallIndices& calls, const CompileOptions& options);
 
 }  // namespace framejit::ext::region

@@ -111,8 +111,8 @@ struct Node {
   // Load: base, index or none. Store: base, index or none, value. The index may be a vector, if the result or the value
   // is one: each lane has an address of its own. Else lanes are neighbours in memory.
   Id args[kMostOperands] = {kNone, kNone, kNone, kNone, kNone};
-  // Of vectors: how many lanes take part, the last ones or the first ones; the others are 0 once loaded, and not
-  // stored.
+  // How many lanes of a vector take part, from the first one on or up to the last one. The others are 0 if they are
+  // loaded, and they are not stored.
   Id count = kNone;
   Id where = kNone;       // of vectors: only the lanes in which this is not 0 take part
   uint32_t exit = kNone;  // Checks

@@ -130,7 +130,7 @@ class OuterNest {
   Form form_of(Id id, uint32_t b) const;
   static Form linear(int64_t times, Id by) { return times == 0 ? Form{Form::Uniform} : Form{Form::Linear, times, by}; }
   void find_mask(std::size_t l);
-  /// Finds the values of a loop that blocks behind it use.
+  /// Finds the values of a loop that blocks after it use.
   void find_outs(std::size_t l);
   bool compares_f32(Id v) const;
   bool can_be_done(Id id, uint32_t b);

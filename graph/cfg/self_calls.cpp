@@ -101,7 +101,7 @@ class SelfCallInliner {
     return calls_in(blocks);
   }
 
-  /// What stands behind a call moves to another block, and control goes from the call to the copy.
+  /// Moves the nodes after a call to another block, and leads control from the call to the copy.
   void split(const Call& of, uint32_t behind, uint32_t entry) {
     Block& block = cfg_.blocks[of.block];
     Block& rest = cfg_.blocks[behind];

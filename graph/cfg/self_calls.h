@@ -8,7 +8,7 @@
 
 namespace framejit::cfg {
 
-/// What a CallItself means: the graph, run again with other arguments.
+/// How a CallItself runs the graph again with other arguments.
 struct SelfCalls {
   struct Argument {
     bool is_float;

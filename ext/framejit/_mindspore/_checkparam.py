@@ -358,7 +358,7 @@ def _check_items(arg_name: str, items: Iterable[Any], valid_types: Any, prim_nam
 
 
 def check_hook_fn(hook_fn: Any) -> None:
-    """What may be called as a hook."""
+    """Check that an object can be called as a hook."""
     if not callable(hook_fn):
         raise TypeError(f"Expected a callable hook function, but got {type(hook_fn).__name__}.")
 

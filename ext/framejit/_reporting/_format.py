@@ -105,7 +105,7 @@ def place_text(record: dict[str, Any]) -> str:
 
 
 def caller_text(record: dict[str, Any]) -> str:
-    """Of a break in a library: the line of the program that led there; empty if the break is in the program."""
+    """The line of the program that led to a break in a library. Empty if the break is in the program itself."""
     if not record.get("from_line"):
         return ""
     return f"{short_path(str(record['from_file']))}:{record['from_line']} {record['from_function']}()"
