@@ -21,20 +21,20 @@ import framejit
 # By family and name: how much larger the input is than in loops.py.
 SIZES = {
     "matrices": {
-        "matmul": 4,
+        "matmul": 8,
         "matmul_by_rows": 8,
-        "mandelbrot_image": 6,
-        "pairwise_distances": 16,
-        "box_blur": 30,
+        "mandelbrot_image": 18,
+        "pairwise_distances": 40,
+        "box_blur": 90,
         "sobel": 30,
         "jacobi_2d": 30,
         "bilinear": 16,
-        "nearest_centre": 60,
-        "threshold": 25,
+        "nearest_centre": 360,
+        "threshold": 50,
     },
     "vectors": {
-        "convolution": 200,
-        "horner": 60,
+        "convolution": 400,
+        "horner": 240,
         "black_scholes_like": 100,
         "interpolation": 60,
     },
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument(
-        "--warm", type=int, default=24, help="calls in front, in which the kernels are compiled and compared"
+        "--warm", type=int, default=40, help="calls in front, in which the kernels are compiled and compared"
     )
     parser.add_argument("--only", default="", help="programs with this word in their names")
     options = parser.parse_args()

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -29,7 +30,8 @@ constexpr double kGain = 0.9;              // of the time of one thread: it has 
 constexpr double kWorthSplitting = 100e3;  // the scheduler splits this in any case
 constexpr int64_t kProbeNanoseconds = 20'000;
 constexpr int64_t kLongRound = 100'000'000;  // too much would be undone if the interpreter waits
-constexpr int64_t kSavedOfPiece = 1 << 18, kSavedOfRound = 1 << 20;  // bytes
+constexpr int64_t kSavedOfPiece = 1 << 16, kSavedOfRound = 1 << 20;  // bytes
+constexpr int64_t kSavedOfStrip = 1 << 19;                           // for each thread: it stays in the caches
 constexpr int64_t kMostRounds = int64_t{1} << 40;
 constexpr std::size_t kMostAxes = 16;          // of an access
 constexpr int kPieces = 16, kLeastPieces = 4;  // in a strip, for each thread
@@ -184,6 +186,9 @@ void ParallelLoop::add_piece(int64_t first, int64_t count, std::size_t saved) {
   piece.count = count;
   piece.done = piece.failed = false;
   ++used_;
+  if (used_ > 1) return;
+  for (std::size_t k = 0; k < totals_.size(); ++k) totals_[k] = loop_.frame[loop_.sums[k].place];
+  sums_are_good_ = true;
 }
 
 void ParallelLoop::do_timed_piece(Piece& piece) const {
@@ -204,7 +209,7 @@ void ParallelLoop::do_piece(Piece& piece) const {
   char* const pointers[] = {const_cast<char*>(reinterpret_cast<const char*>(loop_.frame.data())),
                             reinterpret_cast<char*>(piece.added.data())};
   piece.failed = body_(symbols, pointers, piece.out.data(), poll_) != 0;
-  piece.done = true;
+  std::atomic_ref(piece.done).store(true, std::memory_order_release);
 }
 
 /// Processor time that a round took, on average.
@@ -217,36 +222,44 @@ double ParallelLoop::nanoseconds_of_round(std::span<const Piece> pieces) {
   return std::max(static_cast<double>(nanoseconds) / static_cast<double>(rounds), 0.1);
 }
 
-/// Adds to `sums` the numbers that the rounds of these pieces add; false: a sum is beyond 64 bits, or not finite.
-bool ParallelLoop::add_up(std::span<const Piece> pieces, std::vector<int64_t>& sums) const {
-  for (const Piece& p : pieces) {
-    std::size_t floats = 0, integers = 2 * loop_.carried.size();
-    for (std::size_t k = 0; k < loop_.sums.size(); ++k) {
-      const cfg::ParallelLoop::Sum& sum = loop_.sums[k];
-      if (!sum.is_float) {
-        if (__builtin_add_overflow(sums[k], p.out[integers++], &sums[k])) return false;
-        continue;
-      }
-      auto value = std::bit_cast<double>(sums[k]);
-      const double* const added = p.added.data() + floats++ * static_cast<std::size_t>(p.count);
-      for (int64_t r = p.count; r-- > 0;) {  // the last round's stands first
-        value += added[r];
-        if (sum.is_finite && !std::isfinite(value)) return false;
-      }
-      sums[k] = std::bit_cast<int64_t>(value);
+/// Adds the numbers that the rounds of a piece add; false: a sum is beyond 64 bits, or not finite.
+bool ParallelLoop::add_up(const Piece& piece) {
+  std::size_t floats = 0, integers = 2 * loop_.carried.size();
+  for (std::size_t k = 0; k < loop_.sums.size(); ++k) {
+    const cfg::ParallelLoop::Sum& sum = loop_.sums[k];
+    if (!sum.is_float) {
+      if (__builtin_add_overflow(totals_[k], piece.out[integers++], &totals_[k])) return false;
+      continue;
     }
+    auto value = std::bit_cast<double>(totals_[k]);
+    const double* const added = piece.added.data() + floats++ * static_cast<std::size_t>(piece.count);
+    for (int64_t r = piece.count; r-- > 0;) {  // the last round's stands first
+      value += added[r];
+      if (sum.is_finite && !std::isfinite(value)) return false;
+    }
+    totals_[k] = std::bit_cast<int64_t>(value);
   }
   return true;
 }
 
+/// Adds up the pieces that are done, as far as all in front of them are. The order is that of the rounds, whichever
+/// thread is here.
+void ParallelLoop::add_up_done() {
+  if (loop_.sums.empty()) return;
+  const std::unique_lock lock(adding_, std::try_to_lock);
+  if (!lock) return;
+  for (; added_ < used_ && std::atomic_ref(pieces_[added_].done).load(std::memory_order_acquire); ++added_)
+    sums_are_good_ = sums_are_good_ && !pieces_[added_].failed && add_up(pieces_[added_]);
+}
+
 /// All pieces, or none of them.
 bool ParallelLoop::keep_pieces(int64_t& rounds) {
+  add_up_done();
+  added_ = 0;
   const std::span<Piece> pieces(pieces_.data(), std::exchange(used_, 0));
-  std::vector<int64_t>& sums = totals_;
-  for (std::size_t k = 0; k < sums.size(); ++k) sums[k] = loop_.frame[loop_.sums[k].place];
   const bool good =
-      std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.failed; }) && add_up(pieces, sums);
-  for (std::size_t k = 0; good && k < sums.size(); ++k) loop_.frame[loop_.sums[k].place] = sums[k];
+      sums_are_good_ && std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.failed; });
+  for (std::size_t k = 0; good && k < totals_.size(); ++k) loop_.frame[loop_.sums[k].place] = totals_[k];
   for (const Piece& p : pieces) {
     if (good) {
       rounds += p.count;
@@ -267,7 +280,7 @@ bool ParallelLoop::keep_pieces(int64_t& rounds) {
 int64_t ParallelLoop::run(int64_t rounds) {
   if (wait_ > 0) return --wait_, 0;
   int64_t done = 0;
-  used_ = 0;
+  used_ = added_ = 0;
   try {
     // Rounds that end because the interpreter waits say nothing about those to come.
     if ((is_wanted() || loop_.has_vectors) && !run(rounds - 1, done) && !eager && !is_awaited()) {
@@ -293,23 +306,27 @@ bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
   const double left_ns = static_cast<double>(strip.all - next) * round_ns_;
   const double piece_ns = std::min<double>(kPieceNanoseconds, left_ns / (kLeastPieces * threads));
   const int64_t piece = piece_of(eager ? 0 : piece_ns, strip);
-  int64_t end = next;
-  while (end < strip.all && used_ < static_cast<std::size_t>(kPieces * threads)) {
+  int64_t end = next, saved = 0;
+  while (end < strip.all && used_ < static_cast<std::size_t>(kPieces * threads) && saved < kSavedOfStrip * threads) {
     add_piece(end, std::min(piece, strip.all - end), strip.saved);
     end += pieces_[used_ - 1].count;
+    saved += pieces_[used_ - 1].count * static_cast<int64_t>(strip.saved);
   }
-  const auto count = static_cast<int64_t>(used_);
-  const auto do_pieces = [&](int64_t from, int64_t to) {
-    for (int64_t k = from; k < to; ++k)
-      if (Piece& p = pieces_[static_cast<std::size_t>(k)]; !p.done) do_timed_piece(p);
+  // In the order of the rounds, so that sums can be added up while other pieces are done.
+  std::atomic<std::size_t> first{0};
+  const auto do_pieces = [&] {
+    for (std::size_t k = first++; k < used_; k = first++) {
+      do_timed_piece(pieces_[k]);
+      add_up_done();
+    }
   };
   if (together) {
     try {
-      parallel_for(count, 1, std::max(left_ns, kWorthSplitting), do_pieces);
-    } catch (const std::exception&) {  // some pieces have no thread
+      parallel_for(threads, 1, std::max(left_ns, kWorthSplitting), [&](int64_t, int64_t) { do_pieces(); });
+    } catch (const std::exception&) {  // the other threads could not be had
     }
   }
-  do_pieces(0, count);
+  do_pieces();
   round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
   if (!keep_pieces(rounds_done_)) return false;
   next = end;
@@ -320,15 +337,16 @@ bool ParallelLoop::do_strip(const Strip& strip, int64_t& next, bool together) {
 bool ParallelLoop::probe(const Strip& strip, int64_t& done) {
   // Few rounds take no longer than looking at the clock does, and would seem long.
   const int64_t most = std::max<int64_t>(strip.all / 4, 1);
-  double took_ns = 0;
-  for (int64_t count = loop_.lanes; done < most && took_ns < kProbeNanoseconds && !is_awaited(); count *= 4) {
+  for (int64_t count = loop_.lanes; done < most && !is_awaited(); count *= 4) {
     add_piece(done, std::min({count, strip.most, most - done}), strip.saved);
     do_timed_piece(pieces_[0]);
-    const int64_t rounds = pieces_[0].count;
-    took_ns = static_cast<double>(pieces_[0].nanoseconds);
+    const Piece& piece = pieces_[0];
+    const bool is_long = piece.nanoseconds >= kProbeNanoseconds || count >= strip.most;
+    const int64_t rounds = piece.count;
     round_ns_ = nanoseconds_of_round({pieces_.data(), used_});
     if (!keep_pieces(rounds_done_)) return false;
     done += rounds;
+    if (is_long) break;
   }
   return true;
 }

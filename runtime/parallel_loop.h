@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -80,13 +81,17 @@ class ParallelLoop {
   void add_piece(int64_t first, int64_t count, std::size_t saved);
   void do_piece(Piece& piece) const;
   void do_timed_piece(Piece& piece) const;
-  bool add_up(std::span<const Piece> pieces, std::vector<int64_t>& sums) const;
+  bool add_up(const Piece& piece);
+  void add_up_done();
   bool keep_pieces(int64_t& rounds);
   static double nanoseconds_of_round(std::span<const Piece> pieces);
 
   cfg::ParallelLoop& loop_;
   const Body body_;
-  std::vector<int64_t> totals_;  // of sums, in keep_pieces()
+  std::mutex adding_;            // for what stands from here to `added_`, while threads do pieces
+  std::vector<int64_t> totals_;  // of sums, up to the pieces that are added up
+  bool sums_are_good_ = true;
+  std::size_t added_ = 0;  // pieces, from the first on
   bool may_fail_ = false;
   static constexpr unsigned char kNobodyWaits = 0;
   const unsigned char* poll_ = &kNobodyWaits;

@@ -277,22 +277,33 @@ class Parallel {
     return f;
   }
 
-  /// The number of which a check or a branch in front of a place says that the value is below, or kNone.
-  Id length_above(Id v, uint32_t b, std::size_t at) const {
-    const auto length = [&](Id c) -> Id {
+  /// A value plus `more` is not negative, and below `length`.
+  struct Bound {
+    Id length;
+    int64_t more;
+  };
+
+  /// What a check or a branch in front of a place says of the value, or of the value plus a constant.
+  std::optional<Bound> bound_above(Id v, uint32_t b, std::size_t at) const {
+    const auto bound = [&](Id c) -> std::optional<Bound> {
       const Node& n = cfg_.at(c);
-      return !cfg_.is_param[c] && n.op == Op::Below && n.args[0] == v && !is_inside(n.args[1]) ? n.args[1] : kNone;
+      if (cfg_.is_param[c] || n.op != Op::Below || is_inside(n.args[1])) return std::nullopt;
+      if (n.args[0] == v) return Bound{n.args[1], 0};
+      const Node& sum = cfg_.at(n.args[0]);
+      if (cfg_.is_param[n.args[0]] || sum.op != Op::Add || sum.args[0] != v || !cfg_.is_const(sum.args[1]))
+        return std::nullopt;
+      return Bound{n.args[1], cfg_.at(sum.args[1]).imm};
     };
     for (;;) {
       const std::vector<Id>& nodes = cfg_.blocks[b].nodes;
       for (std::size_t i = std::min(at, nodes.size()); i-- > 0;)
         if (const Node& n = cfg_.at(nodes[i]); n.op == Op::Check)
-          if (const Id found = length(n.args[0]); found != kNone) return found;
-      if (b == head_) return kNone;
+          if (const auto found = bound(n.args[0])) return found;
+      if (b == head_) return std::nullopt;
       const uint32_t up = shape_.dominator[b];
       const Block& block = cfg_.blocks[up];
       if (block.end == Block::End::Branch && block.to[0].block == b && shape_.before[b].size() == 1)
-        if (const Id found = length(block.condition); found != kNone) return found;
+        if (const auto found = bound(block.condition)) return found;
       b = up;
       at = static_cast<std::size_t>(-1);
     }
@@ -310,9 +321,11 @@ class Parallel {
     const Sum before = sum;
     if (!cfg_.is_param[v] && append_parts(sum, v, f, b, at, depth)) return true;
     sum = before;
-    const Id length = length_above(v, b, at);
-    if (length != kNone) sum.within.push_back({length, f});
-    return length != kNone;
+    const std::optional<Bound> bound = bound_above(v, b, at);
+    if (!bound || !is_within(bound->more, int64_t{1} << 31)) return false;
+    sum.within.push_back({bound->length, f});
+    if (bound->more != 0) sum.fixed.push_back({add_constant(-bound->more), f});
+    return true;
   }
 
   bool append_parts(Sum& sum, Id v, Factor f, uint32_t b, std::size_t at, int depth) {

@@ -50,6 +50,12 @@ def neighbours(out, a, b):
             out[i, j] = (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]) * 0.25
 
 
+def differences_across(out, a, b):
+    for i in range(1, a.shape[0] - 1):
+        for j in range(1, a.shape[1] - 1):
+            out[i, j] = a[i - 1, j + 1] - a[i + 1, j - 1] * b[i, j + 1]
+
+
 def last_of_rows(out, a, b):
     last, best = -1, -2
     for i in range(a.shape[0]):
@@ -117,7 +123,18 @@ def average(out, a, b):
     return total / 3
 
 
-SHARED = (total, products, row_sums, neighbours, last_of_rows, upper_triangle, from_below, sum_of_rows, average)
+SHARED = (
+    total,
+    products,
+    row_sums,
+    neighbours,
+    differences_across,
+    last_of_rows,
+    upper_triangle,
+    from_below,
+    sum_of_rows,
+    average,
+)
 IN_TURN = (prefix, columns)
 
 
@@ -149,7 +166,7 @@ def matrices(n, *, dtype=float, seed=0):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
 @pytest.mark.parametrize("form", [*SHARED, *IN_TURN], ids=lambda f: f.__name__)
 def test_rounds_are_shared_if_they_do_not_meet(form, dtype):
-    if form in (row_sums, neighbours, products, total, sum_of_rows) and dtype is not np.float64:
+    if form in (row_sums, neighbours, differences_across, products, total, sum_of_rows) and dtype is not np.float64:
         pytest.skip("integers divided, or added to a float of Python's")
     if form is last_of_rows and dtype in (np.float32, np.uint8):
         pytest.skip("a float32 compared with an int, or products that do not fit")

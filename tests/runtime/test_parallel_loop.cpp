@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -399,6 +400,59 @@ TEST(ParallelLoop, AnInterpreterThatWaitsDoesNotStopVectorsOfCallsToCome) {
   EXPECT_EQ(compared, 5);
   cfg::set_outer_vectors_always(false);
   runtime::set_num_threads(0);
+}
+
+// The memory of a round is all that may be copied for one piece.
+TEST(ParallelLoop, RoundsThatStoreMuchAreMeasuredByPiecesOfOne) {
+  constexpr int64_t kRounds = 400, kNumbers = 10'000;
+  cfg::ParallelLoop loop;
+  loop.body.exits.resize(2);
+  loop.body.blocks.emplace_back();
+  loop.body.blocks[0].end = cfg::Block::End::Leave;
+  loop.body.blocks[0].exit = 1;  // so a round may fail
+  std::vector<double> memory(kRounds * kNumbers);
+  loop.frame = {std::bit_cast<int64_t>(memory.data()), kNumbers};
+  loop.accesses.push_back({true, 8, 0, {{8 * kNumbers}}, {{1, {8}}}});
+  runtime::set_num_threads(2);
+  std::mutex seen;
+  std::vector<int> times(kRounds, 0);
+  runtime::ParallelLoop runner(loop, [&](const int64_t* symbols, char* const*, int64_t*, const unsigned char*) {
+    const std::lock_guard lock(seen);
+    EXPECT_EQ(symbols[1], 1);
+    ++times[static_cast<std::size_t>(symbols[0])];
+    return int64_t{0};
+  });
+  const int64_t done = loop.run(kRounds);
+  EXPECT_GT(done, 0);
+  for (int64_t k = 0; k < kRounds; ++k) EXPECT_EQ(times[static_cast<std::size_t>(k)], k < done) << k;
+  runtime::set_num_threads(0);
+}
+
+// The additions are made by whichever thread comes by, in the order of the rounds.
+TEST(ParallelLoop, SumsAreThoseOfTheOrderOfTheRounds) {
+  constexpr int64_t kRounds = 3000;
+  const auto addend = [](int64_t round) { return round % 7 == 0 ? 1e16 : -0.1 * static_cast<double>(round); };
+  double expected = 0.25;
+  for (int64_t k = 0; k + 1 < kRounds; ++k) expected += addend(k);
+  const Eager eager;
+  for (int call = 0; call < 20; ++call) {
+    cfg::ParallelLoop loop;
+    loop.body.exits.resize(1);
+    loop.body.blocks.emplace_back();
+    loop.body.blocks[0].end = cfg::Block::End::Leave;
+    loop.body.blocks[0].exit = 0;
+    loop.frame = {std::bit_cast<int64_t>(0.25)};
+    loop.sums.push_back({0, true});
+    runtime::ParallelLoop runner(loop,
+                                 [&](const int64_t* symbols, char* const* pointers, int64_t*, const unsigned char*) {
+                                   auto* const added = reinterpret_cast<double*>(pointers[1]);
+                                   for (int64_t k = 0; k < symbols[1]; ++k)
+                                     added[symbols[1] - 1 - k] = addend(symbols[0] + k);
+                                   return int64_t{0};
+                                 });
+    EXPECT_EQ(loop.run(kRounds), kRounds - 1);
+    EXPECT_EQ(std::bit_cast<double>(loop.frame[0]), expected);
+  }
 }
 
 }  // namespace
