@@ -236,9 +236,7 @@ Captured<Value*> do_divmod(Executor& x, const Values& a) {
   if (Frontend* frontend = a.size() == 2 ? frontend_of(x, *a[0]) : nullptr)
     return frontend->call_method(x.session(), a[0], "__divmod__", {&a[1], 1}, {});
   if (a.size() != 2 || !is_number(*a[0]) || !is_number(*a[1])) return unsupported("divmod");
-  FRAMEJIT_TRY(quotient, number_binary(x, 2, a[0], a[1]));
-  FRAMEJIT_TRY(remainder, number_binary(x, 6, a[0], a[1]));
-  return x.values().tuple({quotient, remainder});
+  return number_divmod(x, a[0], a[1]);
 }
 
 Captured<Value*> do_print(Executor&, const Values&) { return break_at(BreakId::UserEffect, "print"); }

@@ -205,6 +205,21 @@ Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
   return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");
 }
 
+// Not by an operator for each part, except for integers: errors have another text.
+Captured<Value*> number_divmod(Executor& x, Value* left, Value* right) {
+  if (is_integer(*left) && is_integer(*right)) {
+    FRAMEJIT_TRY(quotient, number_binary(x, kFloorDivide, left, right));
+    FRAMEJIT_TRY(remainder, number_binary(x, kRemainder, left, right));
+    return x.values().tuple({quotient, remainder});
+  }
+  Value* l = specialize(x, left);
+  Value* r = l ? specialize(x, right) : nullptr;
+  if (!l || !r) return break_at(BreakId::UnsupportedArgument, "divmod() of a number that is known only at run time");
+  const Ref<> made = Ref<>::steal(PyNumber_Divmod(l->object.get(), r->object.get()));
+  if (!made) return raises_current(x, "divmod()");
+  return x.values().constant(made.get());
+}
+
 // Neumaier's summation, as sum() of CPython has it: what the additions of floats lose is added at the end.
 Captured<Value*> compensated_sum(Executor& x, const Values& items, Value* start) {
   graph::GraphBuilder& b = x.session().builder();

@@ -6,6 +6,7 @@
 namespace framejit::capture {
 
 Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right);
+Captured<Value*> number_divmod(Executor& x, Value* left, Value* right);
 Captured<Value*> number_unary(Executor& x, Unary op, Value* v);
 /// sum() of Python ints and floats where it compensates (3.12); null: one is no such number.
 Captured<Value*> compensated_sum(Executor& x, const Values& items, Value* start);

@@ -831,6 +831,20 @@ def test_divmod_of_floats(divisor):
     compiled(summed, np.linspace(-5.0, 5.0, 60), divisor)
 
 
+@pytest.mark.parametrize("left", [1.5, 2, True, 1j, float("inf")])
+@pytest.mark.parametrize("right", [0, 0.0, 0.75, False, 2, 1j])
+def test_divmod_of_constants(left, right):
+    def form(x, n):
+        y = x + 1
+        try:
+            y *= divmod(left, right + n)[0]
+        except (ZeroDivisionError, TypeError) as error:
+            return y, str(error)
+        return y, divmod(left, right)
+
+    compiled(form, np.arange(3.0), 0)
+
+
 def short_nest_with_a_dict(x):
     y = x * 2
     rows = []
