@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cfenv>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -286,6 +287,27 @@ void prepare(LibraryCall& call) {
 
 namespace {
 
+/// The calls that this thread is in.
+thread_local std::vector<const LibraryCall*> begun;
+
+/// A library's function may be written in Python, marked, and compiled to this very call: `np.repeat(a, n)` calls
+/// `a.repeat(n)`, which is a call of np.repeat in a graph.
+class Beginning {
+ public:
+  explicit Beginning(const LibraryCall& call) : call_(call) {
+    again_ = std::find(begun.begin(), begun.end(), &call) != begun.end();
+    begun.push_back(&call);
+  }
+  Beginning(const Beginning&) = delete;
+  // Not the last one, if calls take turns on this thread.
+  ~Beginning() { begun.erase(std::prev(std::find(begun.rbegin(), begun.rend(), &call_).base())); }
+  bool again() const { return again_; }
+
+ private:
+  const LibraryCall& call_;
+  bool again_;
+};
+
 bool run_library_call(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   const auto& call = *static_cast<const LibraryCall*>(context);
   const module::ScopedGil gil;
@@ -293,6 +315,8 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
     const Ref<> items = given().get(arrays[0].data);
     return items && take_result(item_of(items.get(), call.item), call.result, call.through_view, arrays.back());
   }
+  const Beginning beginning(call);
+  if (beginning.again()) return false;
   std::vector<Ref<>> operands;
   operands.reserve(call.wraps.size());
   // Of what is not writeable, some functions make a copy before they read it.

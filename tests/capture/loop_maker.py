@@ -227,7 +227,10 @@ class LoopMaker:
         elif roll < 0.48:
             self.emit(indent, f"{self.pick('s', 't')} {self.pick('+=', '-=', '*=', '+=')} {self.expression()}")
         elif roll < 0.66:
-            self.emit(indent, f"{self.element()} {self.pick('=', '+=', '=', '*=')} {self.expression()}")
+            to, how = self.element(), self.pick("=", "+=", "=", "*=")
+            # An item may be a text, which a large number would make longer than memory.
+            by = self.expression() if how != "*=" else self.pick("n", "k", "2", "-1", "0.5", "1e300")
+            self.emit(indent, f"{to} {how} {by}")
         elif roll < 0.78:
             self.emit(indent, f"if {self.condition()}:")
             self.block(indent + 1, depth, 1)

@@ -611,3 +611,21 @@ def test_what_runs_without_an_error_state_never_warns(dtype):
         np.partition(x, 5), np.argpartition(x, 5), np.lexsort((x, y)), np.searchsorted(x, y), np.tril(m), np.triu(m)
         if dtype != "complex64":
             np.digitize(x, np.sort(y))
+
+
+@pytest.mark.parametrize("name", ["repeat", "searchsorted", "argsort", "take", "cumsum", "nonzero", "diagonal", "partition", "compress"])
+def test_functions_that_are_compiled_to_calls_of_themselves(name):
+    """NumPy's functions call methods, which are calls of the functions in a graph."""
+    arguments = {
+        "repeat": (np.arange(6), [1, 3, 2, 1, 1, 2]),
+        "searchsorted": (np.arange(6.0), [2.5, 3]),
+        "take": (np.arange(6), [5, 0]),
+        "diagonal": (np.arange(6).reshape(2, 3),),
+        "partition": (np.array([3, 1, 2, 0]), 2),
+        "compress": ([True, False, True], np.arange(3.0)),
+    }.get(name, (np.array([3.0, 0.0, 2.0]),))
+    function = getattr(np, name)
+    expected = function(*arguments)
+    with fj.mark(function._implementation):
+        for _ in range(4):
+            np.testing.assert_array_equal(function(*arguments), expected)
