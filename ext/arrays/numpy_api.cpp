@@ -87,10 +87,13 @@ std::optional<DType> dtype_of(PyArray_Descr* descr) {
   std::optional<DType> dtype = dtype_of_type_num(descr->type_num);
   if (!dtype || descr == descr_of(*dtype)) return dtype;
   if (!PyArray_ISNBO(descr->byteorder)) return std::nullopt;
-  // Metadata is carried to results in ways that differ between versions.
-  Ref<> metadata = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(descr), "metadata"));
-  if (!metadata) PyErr_Clear();
-  return metadata.get() == Py_None ? dtype : std::nullopt;
+  // Metadata is carried to results in ways that differ between versions. A number may have fields, too.
+  for (const char* name : {"metadata", "names"}) {
+    const Ref<> value = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(descr), name));
+    if (!value) PyErr_Clear();
+    if (value.get() != Py_None) return std::nullopt;
+  }
+  return dtype;
 }
 
 int type_num_of(DType dtype) {

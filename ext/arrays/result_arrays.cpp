@@ -179,8 +179,8 @@ using Sizes = std::array<npy_intp, 2 * NPY_MAXDIMS>;
 
 bool same_descr(PyArray_Descr* descr, int type_number) {
   if (descr->type_num != type_number || !PyArray_ISNBO(descr->byteorder)) return false;
-  PyObject* metadata = PyDataType_METADATA(descr);
-  return metadata == nullptr || metadata == Py_None;
+  PyObject *metadata = PyDataType_METADATA(descr), *names = PyDataType_NAMES(descr);
+  return (metadata == nullptr || metadata == Py_None) && (names == nullptr || names == Py_None);
 }
 
 PyTypeObject* generator_type() {

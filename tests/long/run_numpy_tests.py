@@ -43,6 +43,7 @@ SAMPLE = ["numpy.CORE.tests.test_mem_overlap", "numpy.CORE.tests.test_indexing",
 
 # Outcomes that rightly differ. A part of the test's name, and why.
 EXPECTED = {
+    "test_scalar_interface": "counts references to a dtype, which compiled calls hold too",
     "test_dtype_reference_leaks": "counts references to a dtype, which compiled calls hold too",
     "test_for_reference_leak": "counts references to the int 1, which compiled calls hold too; calling again adds none",
     "test_too_large_array_error_paths": "an array that nothing uses is not made, so there is no memory to be missing",

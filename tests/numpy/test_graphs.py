@@ -126,6 +126,7 @@ def unaligned() -> np.ndarray:
         np.ma.masked_array([1.0]),
         np.ones((2, 2)).view(np.matrix),
         np.ones(3, np.dtype("f8", metadata={"unit": "m"})),
+        np.ones(3, np.dtype(("i4", [("low", "<i2"), ("high", "<i2")]))),
         unaligned(),
         np.longdouble(1),
         np.longlong(1),
