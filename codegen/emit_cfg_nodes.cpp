@@ -317,8 +317,12 @@ void CfgNodes::emit_division_by(Id id, int64_t divisor) {
   if (!n.of_natural) cc_.xor_(high, sign);
   if (n.op == Op::FloorDiv) return void(cc_.mov(gp(id), high));
   const Gp rest = cc_.newInt64();
-  cc_.mov(factor, divisor);
-  cc_.imul(high, factor);
+  if (divisor <= std::numeric_limits<int32_t>::max()) {
+    cc_.imul(high, high, divisor);
+  } else {
+    cc_.mov(factor, divisor);
+    cc_.imul(high, factor);
+  }
   cc_.mov(rest, dividend);
   cc_.sub(rest, high);
   cc_.mov(gp(id), rest);

@@ -103,7 +103,7 @@ struct Node {
   uint8_t lanes = 1;        // of the result, or of what is stored
   bool from_last = false;   // see `count`
   bool is_address = false;  // Const: of what is somewhere else in another process
-  bool natural = false;     // a parameter, or the length of an array: known never to be negative
+  bool natural = false;     // a parameter, a length, a sum or a product: known never to be negative
   // FloorDiv, FloorMod by a constant: the dividend is known not to be negative. Mul, Shr: the operands are known to be
   // natural numbers, those of Mul of 32 bits.
   bool of_natural = false;

@@ -56,6 +56,11 @@ class Facts {
     return true;
   }
 
+  bool is_exact_natural(Id v) const {
+    const Op op = cfg_.at(v).op;
+    return (op == Op::AddExact || op == Op::MulExact) && is_made(Natural, v);
+  }
+
   /// A sum `x + c` with c > 0 may overflow. Does the next check of its block ask whether the sum is below a length, and
   /// has it the same exit? Then that check is enough: a sum that overflows is negative, and no index is.
   bool is_index_then(uint32_t b, std::size_t place) const {
@@ -207,7 +212,9 @@ class Facts {
     }
     if (p == NotGreatest) return false;
     switch (n.op) {
-      case Op::Symbol: return n.natural;
+      case Op::Symbol:
+      case Op::Add:
+      case Op::Mul: return n.natural;
       case Op::And: return of(0) || of(1);
       case Op::Or:
       case Op::Xor:
@@ -251,6 +258,15 @@ bool any_node(const Cfg& cfg, const Wanted& wanted) {
 }
 
 }  // namespace
+
+void note_naturals(Cfg& cfg) {
+  if (!any_node(cfg, [&](const Node& n) { return divides(cfg, n); })) return;
+  Facts facts(cfg);
+  facts.find_properties();
+  for (const Block& block : cfg.blocks)
+    for (const Id id : block.nodes)
+      if (facts.is_exact_natural(id)) cfg.nodes[id].natural = true;
+}
 
 void find_naturals(Cfg& cfg) {
   if (!any_node(cfg, [&](const Node& n) { return divides(cfg, n); })) return;

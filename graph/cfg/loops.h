@@ -51,6 +51,10 @@ bool drop_checks(Cfg& cfg);
 /// told by these checks what bounds the index, so they come first.
 void drop_repeated_checks(Cfg& cfg);
 
+/// Notes of sums and products that may not overflow that they are not negative. They stay so where versions of a loop
+/// do without the check.
+void note_naturals(Cfg& cfg);
+
 /// Finds the dividends that are not negative. No pass that moves divisions may follow.
 void find_naturals(Cfg& cfg);
 

@@ -638,6 +638,7 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
     join_blocks(cfg);
     add_preheaders(cfg);
   }
+  note_naturals(cfg);
   simplify(version_loops(cfg));
   count_once(cfg);
   if (rotate_loops(cfg)) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,24 @@ def test_divisions_of_natural_numbers_need_no_sign():
         with np.errstate(all="ignore"):
             compiled(digits, given)
             assert " natural" not in loops(compiled(floors, given // 100))[0]["graph"]
+
+
+def test_what_may_not_overflow_stays_natural_without_its_check():
+    def weeks(n, divisor):
+        total = 0
+        for i in range(2, n):
+            total += (13 * (i + 1)) // 5 + (i * 7 + 3) % 10 + (i * divisor) % 9
+        return total
+
+    graph = loops(compiled(weeks, 40, -3))[0]["graph"]
+    # In the version of the loop without checks of overflow.
+    products = re.findall(r"(%\d+): i64 = mul %", graph)
+    assert [p for p in products if re.search(rf"floordiv {p} %\d+ natural", graph)]
+    # The last product may be negative.
+    assert [p for p in products if re.search(rf"floormod {p} %\d+$", graph, re.MULTILINE)]
+    for n in (0, 3, 2**62):
+        compiled(weeks, min(n, 50), n // 3)
+
 
 
 def test_indices_that_conditions_bound_need_no_check():
