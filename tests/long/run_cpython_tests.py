@@ -111,6 +111,7 @@ EXPECTED_MARKED = {
     "test_sys.SizeofTest.test_objecttypes": EXPECTED["test_sys.SizeofTest.test_objecttypes"],
     "test_sys.SysModuleTest.test_getframe": EXPECTED["test_sys.SysModuleTest.test_getframe"],
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is compiled for the first time",
+    "test_sort.TestOptimizedCompares.test_unsafe_float_compare": "asks whether a float of a list is the same object or an equal one",
     ".test_bug_782369": "counts references to a small int, which all of the process shares",
     "test_sys.SysModuleTest.test_refcount": "counts references to None while it is compiled",
     "test_re.ReTests.test_search_anchor_at_beginning": "asserts that a search takes less than 0.1 seconds",
