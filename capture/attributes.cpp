@@ -195,6 +195,32 @@ Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins_
   return lazy(x, found, source);
 }
 
+namespace {
+
+/// What an array from outside holds itself under this name, in front of what its class has; null if nothing. Guarded.
+Captured<Value*> held_by_array(Executor& x, Value* v, PyObject* name) {
+  if (v->as_array().attributes_of) v = v->as_array().attributes_of;
+  PyObject* object = v->source ? v->object.get() : nullptr;
+  if (!object || !has_instance_dict(Py_TYPE(object))) return nullptr;
+  PyObject* raw = type_attr(Py_TYPE(object), name);
+  if (raw && is_data_descriptor(raw)) return nullptr;
+  if (has_shared_names(x, v)) return shared_names();
+  PyObject* held = instance_attr(object, name);
+  if (!held) {
+    guard(x, GuardKind::HasNot, v->source, nullptr, name);
+    return nullptr;
+  }
+  guard(x, GuardKind::TypeAttr, v->source, raw, name);
+  if (raw && Py_TYPE(raw)->tp_descr_get) {  // where the object has none, what its class has would be found
+    if (held == raw) return break_at(BreakId::ImpureAttribute, text_of(name));
+    SourceRef of_class = fixed_source(raw, text_of(name));
+    x.session().guards().add(identity_guard(attr_source(v->source, name), std::move(of_class), false));
+  }
+  return lazy(x, held, attr_source(v->source, name));
+}
+
+}  // namespace
+
 Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
   if (self) *self = nullptr;
   const std::string text = text_of(name);
@@ -207,6 +233,8 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
   switch (v->kind) {
     case ValueKind::Array:
       if (Frontend* frontend = frontend_of(x, *v)) {
+        FRAMEJIT_TRY(held, held_by_array(x, v, name));
+        if (held) return look(x, held);
         if (has_method(x, v, name)) break;  // the frontend is asked when it is called
         if (PyObject* raw = python_member(x, v, name)) {
           Ref<> getter = Py_IS_TYPE(raw, &PyProperty_Type) ? member(raw, "fget") : Ref<>();
@@ -223,15 +251,16 @@ Captured<Value*> get_attr(Executor& x, Value* v, PyObject* name, Value** self) {
         // That of the object: a subclass has attributes that the frontend does not know.
         PyObject* own = v->source && v->object ? reinterpret_cast<PyObject*>(Py_TYPE(v->object.get())) : nullptr;
         auto* type = reinterpret_cast<PyTypeObject*>(own ? own : frontend->type_of(x.session(), *v));
+        PyObject* raw = type ? type_attr(type, name) : nullptr;
         static PyObject* const kHook = interned("__getattr__");
-        if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
+        if (type && !raw && !type_attr(type, kHook)) {
+          if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+            guard(x, GuardKind::TypeAttr, fixed_source(reinterpret_cast<PyObject*>(type), type->tp_name), nullptr, name,
+                  1);
           return raises(x, PyExc_AttributeError,
                         std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
-        if (PyObject* raw = type ? type_attr(type, name) : nullptr) {
-          if (Value* function = polyfill(x, raw)) return call_function(x, function, {v}, {});
-        } else if (PyObject* held = own && type->tp_dictoffset ? instance_attr(v->object.get(), name) : nullptr) {
-          return look(x, lazy(x, held, attr_source(v->source, name)));
         }
+        if (Value* function = raw ? polyfill(x, raw) : nullptr) return call_function(x, function, {v}, {});
         return frontend->get_attr(x.session(), v, text);
       }
       break;

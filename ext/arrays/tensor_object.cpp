@@ -24,8 +24,9 @@ void set_tensor_type(PyTypeObject* type) { the_type = type; }
 
 PyObject* new_tensor(PyTypeObject* type, PyObject* array) {
   const bool again = type == the_type && spare_count > 0;
-  PyObject* self =
-      again ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type) : type->tp_alloc(type, 0);
+  PyObject* self = again             ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type)
+                   : type == the_type ? reinterpret_cast<PyObject*>(PyObject_GC_New(TensorObject, type))
+                                      : type->tp_alloc(type, 0);
   if (!self) {
     Py_DECREF(array);
     return nullptr;
@@ -33,12 +34,15 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* array) {
   auto* tensor = reinterpret_cast<TensorObject*>(self);
   tensor->array = array;
   tensor->weakrefs = nullptr;
+  tensor->dict = nullptr;
   return self;
 }
 
 void free_tensor(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
   if (reinterpret_cast<TensorObject*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(reinterpret_cast<TensorObject*>(self)->dict);
   drop_array(tensor_array(self));
   if (type == the_type && spare_count < kMostSpare) spare[static_cast<std::size_t>(spare_count++)] = self;
   else type->tp_free(self);

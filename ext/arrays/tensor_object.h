@@ -1,14 +1,17 @@
-// The object that a Tensor is: an ndarray, and what weak references need. The type itself is in tensor.cpp.
+// The object that a Tensor is: an ndarray, attributes that programs set, and what weak references need. The type itself
+// is in tensor.cpp.
 #pragma once
 
 #include "ext/arrays/numpy_api.h"
 
 namespace framejit::ext::arrays {
 
-/// `array` is an exact, C-contiguous, aligned, native ndarray.
+/// `array` is an exact, C-contiguous, aligned, native ndarray. An exact Tensor is tracked by the garbage collector from
+/// the moment on at which it has a dict.
 struct TensorObject {
   PyObject_HEAD PyObject* array;
   PyObject* weakrefs;
+  PyObject* dict;
 };
 
 PyTypeObject* tensor_type();

@@ -12,6 +12,8 @@
 //                              x, a result, or where it is one of those watched the very array
 //     stop(x)                  a copy through which no gradient goes
 //     ones(x)                  an array of ones like x
+//     quiet()                  a mark: a Tuple of two numbers
+//     check_quiet(mark)        nothing, and a break if what was there before has changed since
 #include "ext/frontends/gradient_frontend.h"
 
 #include <algorithm>
@@ -34,8 +36,8 @@ using capture::ValueKind;
 
 namespace {
 
-enum class TapeFunction : uint8_t { Begin, IsKept, Close, Watch, Pull, Restore, Stop, Ones, Count };
-constexpr const char* kNames[] = {"begin", "is_kept", "close", "watch", "pull", "restore", "stop", "ones"};
+enum class TapeFunction : uint8_t { Begin, IsKept, Close, Watch, Pull, Restore, Stop, Ones, Quiet, CheckQuiet, Count };
+constexpr const char* kNames[] = {"begin", "is_kept", "close", "watch", "pull", "restore", "stop", "ones", "quiet", "check_quiet"};
 static_assert(std::size(kNames) == static_cast<std::size_t>(TapeFunction::Count));
 
 std::array<PyObject*, std::size(kNames)> functions{};  // kept for the life of the process
@@ -55,7 +57,7 @@ class GradientFrontend final : public FunctionFrontend {
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const Keyword> keywords) override {
-    static constexpr std::size_t kArguments[] = {0, 0, 1, 2, 4, 3, 1, 1};
+    static constexpr std::size_t kArguments[] = {0, 0, 1, 2, 4, 3, 1, 1, 0, 1};
     const TapeFunction function = *tape_function(callable);
     const bool of_all = function == TapeFunction::Begin && args.size() == 1 && args[0]->is_constant();
     if (!keywords.empty() || (!of_all && args.size() != kArguments[static_cast<std::size_t>(function)]))
@@ -69,6 +71,8 @@ class GradientFrontend final : public FunctionFrontend {
       case TapeFunction::Restore: return restore(args[0], args[1], args[2]);
       case TapeFunction::Stop: return stop(session, args[0]);
       case TapeFunction::Ones: return ones(session, args[0]);
+      case TapeFunction::Quiet: return quiet(session);
+      case TapeFunction::CheckQuiet: return check_quiet(session, args[0]);
       case TapeFunction::Count: break;
     }
     return not_ours();
@@ -113,6 +117,8 @@ class GradientFrontend final : public FunctionFrontend {
                                         : session.builder().view(array->id(), type.shape, type.strides, 0);
     Value* watched = session.values().array(id, array->wrap());
     watched->as_array().weak = array->is_weak();
+    Value* before = array->as_array().attributes_of;
+    watched->as_array().attributes_of = before ? before : array;
     return watched;
   }
 
@@ -205,6 +211,27 @@ class GradientFrontend final : public FunctionFrontend {
     const ValueId id = session.builder().copy(x->id(), x->wrap() == Wrap::Tensor ? 'C' : 'K');
     session.tapes().add_stop(id);
     return session.values().array(id, x->wrap());
+  }
+
+  static Captured<Value*> quiet(Session& session) {
+    const Session::Mark mark = session.mark();
+    Value* out = session.values().tuple({session.values().integer(static_cast<int64_t>(mark.undo)),
+                                         session.values().integer(static_cast<int64_t>(mark.values))});
+    out->transient = true;
+    return out;
+  }
+
+  static Captured<Value*> check_quiet(Session& session, const Value* given) {
+    if (given->kind != ValueKind::Tuple || !given->transient)
+      return break_at(BreakId::UnsupportedArgument, "a mark of another region");
+    Session::Mark mark = session.mark();
+    const auto number = [&](std::size_t i) {
+      return static_cast<std::size_t>(PyLong_AsLongLong(given->items[i]->object.get()));
+    };
+    mark.undo = number(0);
+    mark.values = number(1);
+    if (!is_pure(session, mark)) return break_at(BreakId::UserEffect, "hooks of several gradients have effects");
+    return session.values().constant(Py_None);
   }
 
   static Captured<Value*> ones(Session& session, Value* x) {

@@ -243,6 +243,14 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 
 PyObject* reduce_for_pickle(PyObject* self, PyObject*) {
+  if (PyObject* dict = reinterpret_cast<TensorObject*>(self)->dict; dict && PyDict_GET_SIZE(dict)) {
+    static constexpr const char* kHooks = "_gradient_hooks";  // framejit/_autodiff/_tape.py: they stay with the Tensor
+    Ref<> state = Ref<>::steal(PyDict_Copy(dict));
+    if (!state || (PyDict_GetItemString(state.get(), kHooks) && PyDict_DelItemString(state.get(), kHooks) < 0))
+      return nullptr;
+    if (PyDict_GET_SIZE(state.get()))
+      return Py_BuildValue("(O(O)O)", reinterpret_cast<PyObject*>(tensor_type()), tensor_array(self), state.get());
+  }
   return Py_BuildValue("(O(O))", reinterpret_cast<PyObject*>(tensor_type()), tensor_array(self));
 }
 
@@ -293,6 +301,42 @@ PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(graph::si
 PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromSsize_t(PyArray_NBYTES(array_of(self))); }
 PyObject* get_dtype(PyObject* self, void*) { return tensor_dtype_object(dtype_of_tensor(self)); }
 
+// Attributes that programs set are in a dict, which can be part of a cycle.
+
+void track_with_dict(PyObject* self) {
+  if (reinterpret_cast<TensorObject*>(self)->dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+}
+
+PyObject* get_dict(PyObject* self, void* context) {
+  PyObject* dict = PyObject_GenericGetDict(self, context);
+  track_with_dict(self);
+  return dict;
+}
+
+int set_dict(PyObject* self, PyObject* value, void* context) {
+  const int result = PyObject_GenericSetDict(self, value, context);
+  track_with_dict(self);
+  return result;
+}
+
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+  const int result = PyObject_GenericSetAttr(self, name, value);
+  track_with_dict(self);
+  return result;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(tensor_array(self));
+  Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
+  return 0;
+}
+
+int clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<TensorObject*>(self)->dict);
+  return 0;
+}
+
 PyGetSetDef attributes[] = {
     {"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple of ints.", nullptr},
     {"dtype", get_dtype, nullptr, "Element type, such as framejit.float32.", nullptr},
@@ -301,9 +345,11 @@ PyGetSetDef attributes[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"strides", get_strides, nullptr, "Bytes from one element to the next along each dimension.", nullptr},
+    {"__dict__", get_dict, set_dict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
 
 // --- Life -----------------------------------------------------------------------------------------------------------
@@ -350,6 +396,9 @@ PyObject* to_index(PyObject* o) { return PyNumber_Index(o); }
 PyType_Slot slots[] = {
     FRAMEJIT_SLOT(Py_tp_new, make),
     FRAMEJIT_SLOT(Py_tp_dealloc, arrays::free_tensor),
+    FRAMEJIT_SLOT(Py_tp_traverse, traverse),
+    FRAMEJIT_SLOT(Py_tp_clear, clear),
+    FRAMEJIT_SLOT(Py_tp_setattro, set_attribute),
     FRAMEJIT_SLOT(Py_tp_repr, repr),
     FRAMEJIT_SLOT(Py_tp_str, str),
     FRAMEJIT_SLOT(Py_tp_hash, hash_by_identity),
@@ -401,7 +450,8 @@ PyType_Slot slots[] = {
     {0, nullptr}};
 #undef FRAMEJIT_SLOT
 
-PyType_Spec spec = {"framejit._core.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+PyType_Spec spec = {"framejit._core.Tensor", sizeof(TensorObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 /// Tells the module of the classes and dtypes that Python defines.
 PyObject* set_parameter_type(PyObject*, PyObject* type) {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import framejit as fj
 import numpy as np
 import pytest
 from framejit import Parameter, Tensor, mint, nn, ops
+from framejit.ops import _primitives
 from framejit._core import _array
 
 pytestmark = pytest.mark.capture
@@ -386,3 +389,26 @@ def test_gradients_of_bessel(name):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     if name[0] in "ji":
         assert np.isfinite(fj.grad(lambda x: function(x).sum())(Tensor([0.0])).asnumpy()).all()
+
+
+OF_OPERANDS = sorted(name for name in ops.__all__ if isinstance(getattr(ops, name), type) and issubclass(getattr(ops, name), _primitives._OfOperands))
+
+
+@pytest.mark.parametrize("name", OF_OPERANDS)
+def test_operands_are_no_sequences(name):
+    primitive = getattr(ops, name)()
+    x = Tensor([1.0, 2.0])
+    count = int(primitive._inputs[0])
+    for at in range(count):
+        for sequence, kind in (([1.0, x], "List<float, Tensor>"), ((1, (2,)), "Tuple<int, Tuple<int>>")):
+            operands = [x] * at + [sequence] + [x] * (count - at - 1)
+            shown = ", ".join("Tensor" if operand is x else kind for operand in operands)
+            with pytest.raises(TypeError, match=re.escape(f'Failed calling {name} with "{name}()({shown})".')):
+                primitive(*operands)
+            with pytest.raises(TypeError, match=re.escape(f'Failed calling {name} with "{name}()({shown})".')):
+                fj.jit(lambda *operands: primitive(*operands))(*operands)
+
+
+def test_most_primitives_of_operands_are_found():
+    assert len(OF_OPERANDS) > 80 and {"Add", "Less", "Equal", "Sin", "Pow", "LogicalAnd", "DivNoNan", "Xdivy"} <= set(OF_OPERANDS)
+    assert fj.explain(lambda x: ops.Less()(x, 2.0))(Tensor([1.0])).breaks == []

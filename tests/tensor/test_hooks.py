@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import framejit as fj
 import numpy as np
 import pytest
@@ -87,6 +90,76 @@ def test_hooks_of_parameters_and_arguments_stay():
     assert gradient(x).tolist() == [-2.0, -4.0] and gradient(Tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
     handle.remove()
     assert gradient(x).tolist() == [2.0, 4.0]
+
+
+def hooked_net():
+    net = Net()
+    net.scale.factor.register_hook(lambda g: g * 2)
+    net.scale.factor.register_hook(lambda g: None if g.ndim else g * 3)
+    return net
+
+
+def test_hooks_of_what_is_asked_for_are_captured():
+    net = hooked_net()
+    x = Tensor([1.0, -2.0, 3.0])
+    x.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: g - 1)
+    for position, weights in ((0, None), (None, net.trainable_params()), (0, net.trainable_params()), (0, [net.scale.factor])):
+        function = fj.grad(net, position, weights)
+        marked = fj.jit(lambda x: function(x), fullgraph=True)
+        for _ in range(2):
+            assert_same(marked(x), function(x))
+        explained = fj.explain(lambda x: function(x))(x)
+        assert not explained.breaks and marked.graphs().count("graph @") == 1
+    marked = fj.jit(lambda x: fj.grad(net)(x), fullgraph=True)
+    handle = x.register_hook(lambda g: g * 7)
+    for _ in range(2):
+        assert_same(marked(x), fj.grad(net)(x))
+    handle.remove()
+    assert_same(marked(x), fj.grad(net)(x))
+    assert_same(marked(Tensor([1.0, -2.0, 3.0])), fj.grad(Net())(Tensor([1.0, -2.0, 3.0])))
+
+
+def test_hooks_with_effects_run_in_the_order_of_the_tape():
+    def gradients(mark, how):
+        net, seen, x = Net(), [], Tensor([1.0, -2.0, 3.0])
+        for name, tensor in (("x", x), *((p.name, p) for p in net.trainable_params())):
+            if how == "several" or name == "x":
+                tensor.register_hook(lambda g, name=name: seen.append((name, g.tolist())))
+        function = mark(lambda x: fj.grad(net, 0, net.trainable_params())(x))
+        found = [function(x) for _ in range(3)]
+        return [one.tolist() for a, b in found for one in (a, *b)], seen
+
+    for how in ("several", "one"):
+        assert gradients(fj.jit, how) == gradients(lambda f: f, how)
+
+
+def test_hooks_of_parameters_that_are_not_asked_for_stay_silent():
+    """As in MindSpore."""
+    net, seen = Net(), []
+    net.scale.factor.register_hook(lambda g: seen.append(g))
+    for function in ways(lambda x: fj.grad(net)(x)):
+        function(X)
+    assert seen == []
+    fj.grad(net, None, [net.scale.factor])(X)
+    assert len(seen) == 1
+
+
+def test_hooks_of_an_inner_and_an_outer_gradient():
+    x = Tensor([1.0, 2.0])
+    x.register_hook(lambda g: g * 10)
+
+    def twice(x):
+        return fj.grad(lambda x: fj.grad(lambda x: (x * x * x).sum())(x).sum())(x)
+
+    assert_same(fj.jit(twice)(x), twice(x))
+
+
+def test_hooks_stay_with_their_tensor():
+    x = Tensor([1.0, 2.0])
+    x.register_hook(lambda g: g * 10)
+    for other in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), x + 0):
+        assert fj.grad(lambda x: (x * x).sum())(other).tolist() == [2.0, 4.0]
 
 
 def test_a_hook_dies_with_its_tensor():

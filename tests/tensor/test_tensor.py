@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import operator
 import pickle
 import subprocess
 import sys
 import warnings
+import weakref
 
 import framejit as fj
 import numpy as np
@@ -637,3 +639,119 @@ def test_gradients_of_a_power_whose_exponent_is_broadcast():
         np.testing.assert_allclose(dx.asnumpy(), e * base ** (e - 1), rtol=1e-6)
         full = base**e * np.log(base)
         np.testing.assert_allclose(de.asnumpy(), full.sum(1, keepdims=True) if e.ndim == 2 else full.sum(0), rtol=1e-5)
+
+
+# --- Attributes that programs set -----------------------------------------------------------------------------------------
+
+
+def outcome_of(f, *args):
+    try:
+        return f(*args)
+    except AttributeError as error:
+        return str(error)
+
+
+def test_attributes_of_tensors():
+    x = make()
+    x.scale, x.sum = 2.5, lambda: 7
+    assert x.__dict__ == {"scale": 2.5, "sum": x.sum} and vars(x) is x.__dict__ and x.sum() == 7
+    del x.sum
+    assert x.sum().shape == () and "sum" not in dir(x.__dict__)
+    x.__dict__ = {"other": 1}
+    assert x.other == 1 and not hasattr(x, "scale") and not hasattr(make(), "other")
+    for name in ("shape", "dtype", "ndim"):
+        with pytest.raises(AttributeError):
+            setattr(x, name, 3)
+    assert copy.copy(x).other == 1 and pickle.loads(pickle.dumps(x)).other == 1  # as in MindSpore
+    assert not hasattr(copy.deepcopy(x), "other") and not hasattr(Tensor(x), "other")
+
+
+def test_a_tensor_in_a_cycle_is_collected():
+    gc.collect()
+    x = make()
+    assert not gc.is_tracked(x)  # it holds nothing that could lead back to it
+    x.self = x
+    y, y.others = make(), {}
+    y.others["x"], y.others["y"] = x, y
+    p = Parameter(make())
+    p.self = p
+    seen = [weakref.ref(each) for each in (x, y, p)]
+    del x, y, p
+    gc.collect()
+    assert [each() for each in seen] == [None] * 3
+    z = make()
+    for _ in range(100_000):  # a chain that goes at once
+        z, z.before = make((1,)), z
+    del z
+
+
+def test_attributes_of_inputs_are_captured():
+    def f(x):
+        return x * x.scale + x.sum()
+
+    x = make()
+    marked = fj.jit(f, fullgraph=True)
+    for scale in (2, 3.5, 3.5, Tensor([1.0, 2.0, 3.0, 4.0]), np.float32(2)):
+        x.scale = scale
+        assert_same(marked(x), f(x))
+    compiled = marked.graphs().count("graph @")
+    for change in (lambda: setattr(x, "sum", lambda: Tensor(100.0)), lambda: delattr(x, "sum"), lambda: setattr(x, "sum", make((4,)).sum)):
+        change()
+        assert_same(marked(x), f(x))
+    assert marked.graphs().count("graph @") > compiled > 1
+    del x.scale
+    for _ in range(2):
+        assert outcome_of(fj.jit(f), x) == outcome_of(f, x) == "'framejit._core.Tensor' object has no attribute 'scale'"
+
+
+def test_whether_a_tensor_has_an_attribute_is_asked_again():
+    def f(x):
+        y = x + 1
+        return hasattr(x, "kind"), hasattr(y, "kind"), getattr(x, "kind", 3) * y
+
+    marked = fj.jit(f, fullgraph=True)
+    for x in (make(), Parameter(make())):
+        for kind in (None, 5, None, 6.5):
+            if kind is None:
+                x.__dict__.pop("kind", None)
+            else:
+                x.kind = kind
+            for _ in range(2):
+                assert_same(marked(x), f(x))
+
+
+def test_attributes_are_stored_where_python_stores_them():
+    def f(x):
+        y = x * 2
+        y.kind, x.kind = "result", "input"
+        z = y + len(y.kind)
+        return y, z
+
+    for mark in (lambda f: f, fj.jit, lambda f: fj.jit(f, capture_mode="bytecode")):
+        x = make()
+        for _ in range(2):
+            y, z = mark(f)(x)
+            assert (x.kind, y.kind, hasattr(z, "kind")) == ("input", "result", False)
+            assert_same(z, x * 2 + 6)
+
+
+@pytest.mark.parametrize("place", ["tape", "graph"])
+def test_attributes_under_a_gradient(place):
+    def gradient(f):
+        return fj.jit(fj.grad(f), fullgraph=True) if place == "graph" else fj.grad(f)
+
+    x = make()
+    x.scale, x.twice = 3.0, lambda v: v * 2
+    assert_same(gradient(lambda x: (x * x.scale).sum())(x), Tensor(np.full((3, 4), 3, "f4")))
+    assert_same(gradient(lambda x: x.twice(x).sum())(x), Tensor(np.full((3, 4), 2, "f4")))
+    asked = gradient(lambda x: (x * (5.0 if hasattr(x, "five") else 4.0)).sum())
+    for value in (4, 5, 4):
+        x.__dict__.update(five=1) if value == 5 else x.__dict__.pop("five", None)
+        assert_same(asked(x), Tensor(np.full((3, 4), value, "f4")))
+
+    def stores(x):
+        x.seen = x.shape
+        return (x * x).sum()
+
+    assert_same(fj.grad(stores)(x), x * 2)
+    assert x.seen == (3, 4)

@@ -41,8 +41,9 @@ def propagate(tape: Tape, cotangents: dict[Node, Any], ends: set[Node]) -> dict[
     while cotangents:
         node = max(cotangents, key=lambda one: one.number)
         cotangent = cotangents.pop(node)
-        for hook in list(node.hooks.values()):
-            cotangent = _replaced(hook(cotangent), cotangent)
+        if node.call is not None or node in ends:  # hooks of a Parameter see its gradient where it is asked for
+            for hook in list(node.hooks.values()):
+                cotangent = _replaced(hook(cotangent), cotangent)
         if node in ends:
             results[node] = cotangent
         if node.call is None or node.number <= last or node in ends:

@@ -19,8 +19,19 @@ from framejit._api._control import is_compiling
 from framejit._api._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning
 from framejit._api._jit import is_compiled, make_function, settings_of
 from framejit._autodiff._backward import set_gradient_of_call
-from framejit._autodiff._primitives import begin, begin_here, close, ones, pull, restore, stop, watch
-from framejit._autodiff._tape import hooked
+from framejit._autodiff._primitives import (
+    begin,
+    begin_here,
+    check_quiet,
+    close,
+    ones,
+    pull,
+    quiet,
+    restore,
+    stop,
+    watch,
+)
+from framejit._autodiff._tape import HOOKS, Tape, hooked
 
 __all__ = ["GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -143,7 +154,7 @@ def _make(
         for at in positions:
             inputs[at] = _numbers(inputs[at], numbers)
         given = [inputs[at] for at in positions]
-        tape = begin(True) if one_call else begin_here() if hooked else begin()
+        tape = begin(True) if one_call else begin()
         try:
             watched: list[Any] = []
             for at in positions:
@@ -158,6 +169,8 @@ def _make(
             leaves = _leaves(main)
             seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
             gradients = list(pull(tape, tuple(leaves), tuple(seeds), (*watched, *weights)))
+            if hooked and not one_call and type(tape) is not Tape:  # captured: a Tape calls them itself
+                gradients = _through_hooks(gradients, (*watched, *weights))
         finally:  # an `except` would hide from capture that exceptions leave the function
             close(tape)
         del tape
@@ -166,6 +179,24 @@ def _make(
         return finish(out, of_inputs, tuple(gradients))
 
     return gradient if one_call or is_compiling() else compiled(gradient, fn)
+
+
+def _through_hooks(gradients: list[Any], leaves: tuple[Any, ...]) -> list[Any]:
+    """The gradients as the hooks of the Tensors that they are of give them. The order of several Tensors' hooks, which a tape knows, must not matter."""
+    hooks = [getattr(leaf, HOOKS, None) for leaf in leaves]
+    several = sum([one is not None for one in hooks]) > 1
+    mark = quiet() if several else None
+    out = []
+    for gradient, own in zip(gradients, hooks):
+        if own is not None:
+            for hook in list(own.values()):
+                given = hook(gradient)
+                if given is not None:
+                    gradient = given
+        out.append(gradient)
+    if several:
+        check_quiet(mark)
+    return out
 
 
 def compiled(function: Callable[..., Any], of: Any) -> Any:

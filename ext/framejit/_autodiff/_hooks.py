@@ -11,7 +11,7 @@ from typing import Any
 from framejit import _core
 from framejit._api._control import disable
 from framejit._autodiff._backward import Step
-from framejit._autodiff._tape import Node, hooked, hooks_of, node_of, note, shared, thread, zeros_like
+from framejit._autodiff._tape import HOOKS, Node, hooked, hooks_of, node_of, note, shared, thread, zeros_like
 
 Tensor = _core.Tensor
 
@@ -59,11 +59,13 @@ def register_hook(tensor: Any, hook: Any) -> HookHandle:
     tensor_of = weakref.ref(tensor, lambda _: hooked.pop(key, None))
 
     def forget() -> None:
-        if not hooks and hooks_of(tensor_of()) is hooks:
-            del hooked[key]
+        held = tensor_of()
+        if not hooks and held is not None and hooks_of(held) is hooks:
+            del hooked[key], held.__dict__[HOOKS]
 
     handle = HookHandle(hooks, hook, forget)
-    hooked.setdefault(key, (tensor_of, hooks))
+    hooked.setdefault(key, tensor_of)
+    tensor.__dict__[HOOKS] = hooks
     if node is not None:
         node.hooks = hooks
     return handle

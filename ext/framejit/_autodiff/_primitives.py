@@ -198,6 +198,15 @@ def ones(x: Any) -> Any:
     return np.ones_like(value) if isinstance(value, np.ndarray) else type(value)(1)
 
 
+def quiet() -> Any:
+    """What `check_quiet` takes: only capture has a use for it."""
+    return None
+
+
+def check_quiet(mark: Any) -> None:
+    """Captured: ends the capture if anything that was there before `mark` has changed since, and the interpreter decides on the order."""
+
+
 _core.set_tape_functions(
     {
         "begin": begin,
@@ -208,5 +217,7 @@ _core.set_tape_functions(
         "restore": restore,
         "stop": stop,
         "ones": ones,
+        "quiet": quiet,
+        "check_quiet": check_quiet,
     }
 )

@@ -207,10 +207,12 @@ def given_back(value: Any) -> Any:
 
 
 def shared(value: Any) -> Any:
-    """A new Tensor over the memory of a Tensor."""
+    """A new Tensor over the memory of a Tensor, with its attributes."""
     hook = _core.set_tape_hook(None)
     try:
-        return _core._shared(value.asnumpy()) if value.size else Tensor(value)
+        new = _core._shared(value.asnumpy()) if value.size else Tensor(value)
+        new.__dict__ = value.__dict__
+        return new
     finally:
         _core.set_tape_hook(hook)
 
@@ -225,14 +227,17 @@ def zeros_like(x: Any) -> Any:
 
 # --- Nodes of values ------------------------------------------------------------------------------------------------------
 
-# Tensors with hooks, by id: a weak reference, and the hooks by number.
-hooked: dict[int, tuple[Any, dict[int, Any]]] = {}
+# Tensors with hooks: a weak reference by id. The hooks are an attribute of the Tensor, which capture guards as it does others.
+hooked: dict[int, Any] = {}
+HOOKS = "_gradient_hooks"
 
 
 def hooks_of(tensor: Any) -> dict[int, Any]:
     """The hooks of a Tensor by number."""
-    known = hooked.get(id(tensor))
-    return {} if known is None else known[1]
+    if not hooked or not isinstance(tensor, Tensor):
+        return {}
+    known: dict[int, Any] = tensor.__dict__.get(HOOKS, {})
+    return known
 
 
 def node_of(x: Any) -> Node | None:

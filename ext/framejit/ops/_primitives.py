@@ -137,6 +137,33 @@ class Primitive:
         return False, None
 
 
+class _OfOperands(Primitive):
+    """One that is computed element by element: its operands are Tensors and numbers, no sequences."""
+
+    def __call__(self, *args: Any) -> Any:
+        least, most = self._inputs
+        if not least <= len(args) <= most:
+            self._refuse(len(args))
+        for operand in args:
+            if isinstance(operand, (tuple, list)):
+                self._refuse_sequence(args)
+        return self.function(*args, **self._options)
+
+    def _refuse_sequence(self, args: tuple[Any, ...]) -> None:
+        kinds = ", ".join([_kind(operand) for operand in args])
+        raise TypeError(
+            f'Failed calling {self.name} with "{self.name}()({kinds})".\n'
+            f"The valid calling should be: operands that are Tensors or numbers."
+        )
+
+
+def _kind(operand: Any) -> str:
+    """The type of an operand in MindSpore's words: ``List<int, Tensor>``."""
+    if isinstance(operand, (tuple, list)):
+        return f"{type(operand).__name__.capitalize()}<{', '.join([_kind(item) for item in operand])}>"
+    return type(operand).__name__
+
+
 # Name: (function, {option: default}). The options have the names that the function has.
 _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     **{name: (operator.compute, {}) for operator in OPERATORS for name in operator.primitives},
@@ -301,6 +328,13 @@ def _inputs_of(function: Any, options: dict[str, Any]) -> tuple[int, float]:
     return sum(name not in options for name in needed), most
 
 
+# Further primitives that are computed element by element; those of the operator table are too.
+_BY_ELEMENT = frozenset(
+    "Floor Ceil Round Rint Trunc Rsqrt Erfc Asinh Acosh Atanh Sigmoid ReLU ReLU6 HSigmoid HSwish Softplus Softsign Mish Xlogy Xdivy "
+    "SquaredDifference MaskedFill NanToNum TruncateDiv TruncateMod DivNoNan MulNoNan NextAfter Gcd Lcm".split()
+)
+
+
 def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitive]:
     body = {
         "_inputs": _inputs_of(function, parameters),
@@ -309,7 +343,7 @@ def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitiv
         "_parameters": parameters,
         "__doc__": function.__doc__,
     }
-    return type(name, (Primitive,), body)
+    return type(name, (_OfOperands if name in _BY_ELEMENT or function in _OPERANDS else Primitive,), body)
 
 
 for _name, (_function, _parameters) in _ROWS.items():
