@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "capture/undo_log.h"
 #include "graph/builder.h"
@@ -23,6 +24,11 @@ class FlagRules {
   graph::GraphBuilder& builder_;
   UndoLog& undo_;
   FlagActions actions_;
+  struct Change {
+    std::size_t number;  // in the log
+    FlagActions before;
+  };
+  std::vector<Change> changes_;  // those that were not taken back
 };
 
 }  // namespace framejit::capture

@@ -18,21 +18,21 @@ bool is_stop(const Value& v) {
 
 }  // namespace
 
-Captured<Value*> SymbolicFrame::resume(Value* sent, Value* thrown) {
+Captured<Value*> SymbolicFrame::resume(const Value* generator_value, Value* sent, Value* thrown) {
   if (finished_) {
     returned = executor_.none();
     if (thrown) return raise_exception(thrown, BreakId::ExceptionHandling).failure();
     return static_cast<Value*>(nullptr);
   }
-  session_.undo().record(
-      [this, at = pc, held_locals = locals, held_stack = stack, was_started = started, gave = returned] {
-        pc = at;
-        locals = held_locals;
-        stack = held_stack;
-        started = was_started;
-        returned = gave;
-        finished_ = false;
-      });
+  session_.undo().record(generator_value, [this, at = pc, held_locals = locals, held_stack = stack,
+                                           was_started = started, gave = returned] {
+    pc = at;
+    locals = held_locals;
+    stack = held_stack;
+    started = was_started;
+    returned = gave;
+    finished_ = false;
+  });
   if (thrown) {
     if (started) --pc;  // it is raised at the yield
     Break at = raise_exception(thrown, BreakId::ExceptionHandling).error();
@@ -88,7 +88,7 @@ Captured<Value*> resume_generator(Executor& x, Value* generator, Value* sent, Va
   if (x.depth >= x.options().inline_depth) return break_at(BreakId::RecursiveCall, "generator");
   ++x.depth;
   SymbolicFrame& inner = x.generator_frame(generator);
-  Captured<Value*> value = inner.resume(sent, thrown);
+  Captured<Value*> value = inner.resume(generator, sent, thrown);
   --x.depth;
   if (!value) inner.note_reached(value.error());
   return value;

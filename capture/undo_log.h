@@ -20,6 +20,16 @@ class UndoLog {
   void record(const Value* changed, std::function<void()> revert) {
     log_.push_back({std::move(revert), Entry::OneValue, changed});
   }
+  /// The same, and it takes back what was recorded when there were `begun` changes: of the two together nothing is
+  /// left.
+  void record_end(std::size_t begun, std::function<void()> revert) {
+    log_[begun].ended = true;
+    log_.push_back({[this, begun, revert = std::move(revert)] {
+                      log_[begun].ended = false;
+                      revert();
+                    },
+                    Entry::World, nullptr, begun});
+  }
   /// Something was found out, under guards that hold on any path: no change.
   void learn(std::function<void()> revert) { log_.push_back({std::move(revert), Entry::Knowledge, nullptr}); }
 
@@ -29,7 +39,7 @@ class UndoLog {
   /// `first_new` on?
   bool is_pure(std::size_t from, std::size_t first_new, const std::set<const Value*>& apart) const {
     return std::all_of(log_.begin() + static_cast<std::ptrdiff_t>(from), log_.end(), [&](const Entry& e) {
-      return e.what == Entry::Knowledge ||
+      return e.what == Entry::Knowledge || e.ended || (e.begun != Entry::kNone && e.begun >= from) ||
              (e.what == Entry::OneValue && (e.value->number >= first_new || apart.count(e.value) != 0));
     });
   }
@@ -59,6 +69,9 @@ class UndoLog {
     std::function<void()> revert;
     enum What : uint8_t { World, OneValue, Knowledge } what;
     const Value* value;
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+    std::size_t begun = kNone;  // the number of the change that this one takes back
+    bool ended = false;         // there is one that takes this one back
   };
   std::vector<Entry> log_;
 };

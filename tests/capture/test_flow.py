@@ -538,6 +538,102 @@ def test_tensors_that_branches_write():
         assert seen[0] == seen[1]
 
 
+# What begins and ends on one side
+
+
+def whole_generator(x):
+    return x * sum(i * 2 for i in range(4)) + len(tuple(k for k in (1, 2, 3) if k > 1))
+
+
+def nested_generators(x):
+    return x + sum(a * b for a in (i + 1 for i in range(3)) for b in (1, 2))
+
+
+def generator_with_a_handler(x):
+    def values():
+        try:
+            yield 1.0
+            yield x.shape[0]
+        finally:
+            pass
+
+    return x * sum(values())
+
+
+def begun_generator(x):
+    values = (i for i in (3, 4, 5))
+    return x * next(values)
+
+
+def silenced(x):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return x / (x - 1)
+
+
+def silenced_twice(x):
+    with np.errstate(all="ignore"):
+        y = x / (x - 1)
+        with np.errstate(divide="warn"):
+            y = y + x / (x - 2)
+    return y + x / (x - 3)
+
+
+@pytest.mark.parametrize("step", [whole_generator, nested_generators, generator_with_a_handler, begun_generator, silenced, silenced_twice])
+def test_what_begins_and_ends_on_one_side(step):
+    def f(x, y):
+        z = x
+        if y.sum() > 0:
+            z = step(z)
+        else:
+            z = z * 2
+        return z / (x - 3)  # outside of what was silenced
+
+    def g(x, y):
+        return step(x) if y.sum() < 0 else x / (x - 2)
+
+    for function in (f, g):
+        c = check(function, (X, X), (X, -X))
+        assert c.breaks == [] and sum(" = if " in line for line in lines(c.graph)) == 1
+
+
+def test_a_generator_that_both_sides_ask():
+    def f(x):
+        values = (i for i in (3, 4, 5))
+        first = next(values)
+        if x.sum() > 0:
+            y = x * next(values)
+        else:
+            y = x - first
+        return y + next(values)
+
+    def one_side(x):
+        values = iter(())
+        if x.sum() > 0:
+            values = (i for i in (3, 4, 5))
+            y = x * next(values)
+        else:
+            y = x
+        return y, list(values)
+
+    for function in (f, one_side):
+        marked = fj.jit(function)
+        for sign in (1, -1, 1, -1):
+            assert observe(marked, (X * sign,)) == observe(function, (X * sign,))
+
+
+def test_rules_for_flags_that_end_on_one_side_only():
+    def f(x):
+        with np.errstate(all="ignore"):
+            if x.sum() > 0:
+                return x / (x - 1)
+            y = x / (x + 1)
+        return y / (x + 2)
+
+    marked = fj.jit(f)
+    for sign in (1, -1, 1, -1):
+        assert observe(marked, (X * sign,)) == observe(f, (X * sign,))
+
+
 # What is left to the bytecode
 
 

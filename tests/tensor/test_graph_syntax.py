@@ -48,6 +48,7 @@ class Sub(Net):
 
 
 net, sub, point = Net(), Sub(), Point(3.0)
+images = nn.CellList([nn.Conv2d(1, 1, 3, weight_init="ones"), nn.MaxPool2d(2, 1, pad_mode="same")])
 
 # Expressions of x, y, n, flag: data types, operators, indices, comprehensions, functions of Python.
 EXPRESSIONS = """
@@ -94,6 +95,8 @@ STATEMENTS = {
     "if on a Tensor, with returns": "if x.sum() > 100:\n    return x * 2\nreturn x - y",
     "if with both": "if flag and x.sum() < 100 or y.sum() > 0:\n    return x * 2\nreturn x - y",
     "nested if": "a = x\nif x.sum() > 0:\n    if y.sum() > 100:\n        a = y\n    else:\n        a = a + 1\nreturn a",
+    "layers on sides": "a = x.reshape((1, 1, 2, 3))\nif x.sum() > 100:\n    a = images[0](a)\nelif y.sum() > 0:\n    a = images[1](images[0](a))\nelse:\n    a = a * 2\nreturn a",
+    "layers in a loop": "a = x.reshape((1, 1, 2, 3))\nfor _ in range(2):\n    if a.sum() < 2:\n        continue\n    else:\n        a = images[0](a)\nreturn a",
     "for over a range": "a = x * 0\nfor i in range(3):\n    a = a + i * y\nreturn a",
     "for over a tuple": "a = x * 0\nfor t in (x, y):\n    a = a + t\nreturn a",
     "for over a dict": "a = x * 0\nfor k in {'a': 1, 'b': 2}:\n    a = a + len(k)\nreturn a",
