@@ -117,8 +117,8 @@ struct NullPart : ChoicePart {};
 struct ArrayPart : ChoicePart {
   graph::ValueId id = graph::kNoValue;
   Wrap wrap = Wrap::NdArray;
-  bool weak = false;  // a wrap PyFloat, PyInt or PyBool: promotes as a Python number
-  Value* attributes_of = nullptr;  // the array whose attributes it has too, where a gradient is taken with respect to it
+  bool weak = false;               // a wrap PyFloat, PyInt or PyBool: promotes as a Python number
+  Value* attributes_of = nullptr;  // of what a gradient goes to: the array whose attributes it has too
 };
 struct IntPart {
   graph::Dim dim;

@@ -24,7 +24,7 @@ void set_tensor_type(PyTypeObject* type) { the_type = type; }
 
 PyObject* new_tensor(PyTypeObject* type, PyObject* array) {
   const bool again = type == the_type && spare_count > 0;
-  PyObject* self = again             ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type)
+  PyObject* self = again              ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type)
                    : type == the_type ? reinterpret_cast<PyObject*>(PyObject_GC_New(TensorObject, type))
                                       : type->tp_alloc(type, 0);
   if (!self) {

@@ -37,7 +37,8 @@ using capture::ValueKind;
 namespace {
 
 enum class TapeFunction : uint8_t { Begin, IsKept, Close, Watch, Pull, Restore, Stop, Ones, Quiet, CheckQuiet, Count };
-constexpr const char* kNames[] = {"begin", "is_kept", "close", "watch", "pull", "restore", "stop", "ones", "quiet", "check_quiet"};
+constexpr const char* kNames[] = {"begin",   "is_kept", "close", "watch", "pull",
+                                  "restore", "stop",    "ones",  "quiet", "check_quiet"};
 static_assert(std::size(kNames) == static_cast<std::size_t>(TapeFunction::Count));
 
 std::array<PyObject*, std::size(kNames)> functions{};  // kept for the life of the process

@@ -329,10 +329,11 @@ def _inputs_of(function: Any, options: dict[str, Any]) -> tuple[int, float]:
 
 
 # Further primitives that are computed element by element; those of the operator table are too.
-_BY_ELEMENT = frozenset(
-    "Floor Ceil Round Rint Trunc Rsqrt Erfc Asinh Acosh Atanh Sigmoid ReLU ReLU6 HSigmoid HSwish Softplus Softsign Mish Xlogy Xdivy "
-    "SquaredDifference MaskedFill NanToNum TruncateDiv TruncateMod DivNoNan MulNoNan NextAfter Gcd Lcm".split()
-)
+_BY_ELEMENT = {
+    "Acosh", "Asinh", "Atanh", "Ceil", "DivNoNan", "Erfc", "Floor", "Gcd", "HSigmoid", "HSwish", "Lcm", "MaskedFill",
+    "Mish", "MulNoNan", "NanToNum", "NextAfter", "ReLU", "ReLU6", "Rint", "Round", "Rsqrt", "Sigmoid", "Softplus",
+    "Softsign", "SquaredDifference", "Trunc", "TruncateDiv", "TruncateMod", "Xdivy", "Xlogy",
+}  # fmt: skip
 
 
 def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitive]:
