@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 
 import framejit as fj
@@ -165,6 +166,7 @@ def test_hooks_stay_with_their_tensor():
 def test_a_hook_dies_with_its_tensor():
     from framejit._autodiff import _tape
 
+    gc.collect()
     x = Tensor([1.0])
     x.register_hook(lambda g: g)
     assert len(_tape.hooked) == 1
