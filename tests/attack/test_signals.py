@@ -61,7 +61,9 @@ for mark in (lambda f: f, fj.jit):
             late = time.perf_counter() - ran[0] if ran else None
         assert len(ran) <= 1
         came += len(ran)
-        assert (raised is not None) == (bool(ran) and how not in ("returns", "calls")), (mark is fj.jit, delay, raised)
+        # NumPy's functions catch a TypeError that leaves a method, and try another way.
+        caught = how == "type" and raised is None and "sort" in getattr(getattr(function, "__code__", None), "co_names", ())
+        assert caught or (raised is not None) == (bool(ran) and how not in ("returns", "calls")), (mark is fj.jit, delay, raised)
         if raised is not None:
             assert ran and late < 5, (delay, late, raised)
         else:
