@@ -86,11 +86,32 @@ def test_threadpoolctl(automatic):
 def test_threadpoolctl_in_any_order(first):
     pytest.importorskip("threadpoolctl", minversion="3.2")
     code = f"""
-    import {first}, framejit, threadpoolctl
+    import {first}, framejit, sys, threadpoolctl
     with threadpoolctl.threadpool_limits(1):
-        print(framejit.get_num_threads())
+        print(framejit.get_num_threads(), type(threadpoolctl.__loader__).__name__, len(sys.meta_path) - finders)
     """
-    assert run(code) == ["1"]
+    finders = "import sys; finders = len(sys.meta_path) + 1\n"  # with that of names that have moved
+    assert run(finders + textwrap.dedent(code)) == ["1", "SourceFileLoader", "0"]
+
+
+def test_threadpoolctl_that_is_installed_later(tmp_path):
+    code = f"""
+    import framejit, sys
+    for attempt in "once", "again":
+        sys.modules.pop("threadpoolctl", None)
+        try:
+            import threadpoolctl
+        except ImportError as error:
+            print("none")
+            sys.path.insert(0, {str(tmp_path)!r})
+    print(threadpoolctl.controllers[0].user_api)
+    """
+    (tmp_path / "threadpoolctl.py").write_text(
+        "class LibController: pass\ncontrollers = []\nregister = controllers.append\n"
+    )
+    isolated = "import sys; sys.path[:] = [p for p in sys.path if not p.endswith('site-packages')]\n"
+    numpy = "import numpy\n"
+    assert run(numpy + isolated + textwrap.dedent(code)) == ["none", "framejit"]
 
 
 def test_workers_of_joblib():

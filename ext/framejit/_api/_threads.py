@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from framejit._api._config import config
 from framejit._api._platform import core
+
+_THREADPOOLCTL = "threadpoolctl"
 
 
 def set_num_threads(n: int) -> None:
@@ -49,11 +56,51 @@ def get_num_threads() -> int:
 
 
 def register_controller() -> None:
-    """Makes `threadpoolctl.threadpool_limits` hold for kernels, if threadpoolctl is installed."""
-    try:
-        import threadpoolctl
-    except ImportError:
-        return
+    """Have `threadpoolctl.threadpool_limits` hold for kernels once a program imports threadpoolctl.
+
+    It is not imported here, since its import takes time and sets an environment variable.
+    """
+    imported = sys.modules.get(_THREADPOOLCTL)
+    if imported is None:
+        sys.meta_path.insert(0, _Finder)
+    else:
+        _register(imported)
+
+
+class _Finder:
+    """Finds threadpoolctl as the other finders do, and has it know framejit when it has been imported."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != _THREADPOOLCTL or _Finder not in sys.meta_path:
+            return None
+        sys.meta_path.remove(_Finder)
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:  # not installed, maybe later
+            sys.meta_path.insert(0, _Finder)
+        else:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """The loader of threadpoolctl; the module keeps the one that it is given."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        _register(module)
+
+
+def _register(threadpoolctl: Any) -> None:
     if not hasattr(threadpoolctl, "register"):  # before its version 3.2
         return
 
