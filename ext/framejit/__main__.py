@@ -18,8 +18,9 @@ from typing import Any
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m framejit",
-        description="Runs a script or module with its functions compiled where they stand.",
-        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info\n       %(prog)s docs [FJ...]\n       %(prog)s cache [--clear]\n       %(prog)s [--jit-level L] bisect SCRIPT [ARGS ...]",
+        description="Runs a script or module with its functions compiled where they stand. `explain` then says what was compiled, "
+        "what was not, and why.",
+        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s explain [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info\n       %(prog)s docs [FJ...]\n       %(prog)s cache [--clear]\n       %(prog)s [--jit-level L] bisect SCRIPT [ARGS ...]",
     )
     parser.add_argument(
         "--mark",
@@ -118,9 +119,14 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit status."""
     own, program = _split(sys.argv[1:] if arguments is None else arguments)
+    explains = "-m" not in own and program[:1] == ["explain"] and not Path("explain").is_file()
+    if explains:
+        further, program = _split(program[1:])
+        own += further
     parser = _parser()
     options = parser.parse_args(own)
-    if options.module is None and (program == ["info"] or program[:1] == ["docs"]) and not Path(program[0]).is_file():
+    commands = options.module is None and not explains
+    if commands and (program == ["info"] or program[:1] == ["docs"]) and not Path(program[0]).is_file():
         if program[0] == "docs":
             _show_docs(parser, program[1:])
         else:
@@ -128,10 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             show_config()
         return 0
-    if options.module is None and program[:1] == ["cache"] and not Path("cache").is_file():
+    if commands and program[:1] == ["cache"] and not Path("cache").is_file():
         _cache(parser, program[1:])
         return 0
-    if options.module is None and program[:1] == ["bisect"] and not Path("bisect").is_file():
+    if commands and program[:1] == ["bisect"] and not Path("bisect").is_file():
         return _bisect(parser, program[1:], options.jit_level)
     if options.module is None and not program:
         parser.error("a script or -m MODULE is needed")
@@ -144,11 +150,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.stress = check_stress(options.stress, "--stress")
         except ValueError as error:
             parser.error(str(error))
-    return _run(options, program)
+    return _run(options, program, explains)
 
 
-def _run(options: argparse.Namespace, program: list[str]) -> int:
-    from framejit._api._mark import mark
+def _run(options: argparse.Namespace, program: list[str], explains: bool) -> int:
+    from framejit._api._mark import mark_targets
     from framejit._api._platform import core
     from framejit._api._stats import stats, write_stats
 
@@ -157,13 +163,13 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
 
         install()
     report: Any = None
-    if options.report is not None:
+    if options.report is not None or explains:
         from framejit._reporting._report import Recorder
 
         report = Recorder()
     before = sys.argv[:], sys.path[:], sys.modules["__main__"]
     failed = False
-    handle = mark(*(options.mark or ["__main__"]), jit_level=options.jit_level, stress=options.stress)
+    handle = mark_targets(tuple(options.mark or ["__main__"]), options.stress, {"jit_level": options.jit_level})
     try:
         if options.module is not None:
             _prepare([options.module, *program], str(Path.cwd()))
@@ -176,13 +182,18 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         _show(error)
         return 1
     finally:
-        lines = [] if report is None else [report.save(options.report)]
+        if report is not None:
+            report.finish()
+        lines = [] if options.report is None else [report.save(options.report)]
         asks = options.mark or not options.as_mindspore  # programs for MindSpore mark their functions themselves
         if core is not None and asks and not failed and stats()["frames_marked"] == 0:
             lines.insert(0, _nothing_called(options.mark))
         if sys.stderr is not None:
             with contextlib.suppress(ValueError, OSError):  # the program has closed it
                 sys.stderr.writelines(f"{line}\n" for line in lines)
+        if explains and sys.stdout is not None:
+            with contextlib.suppress(ValueError, OSError):
+                print(report.text())
         handle.close()
         if options.stats_file is not None:
             write_stats(options.stats_file)

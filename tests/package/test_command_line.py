@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,44 @@ def test_counters_and_report(folder):
     assert "&quot;sum&quot;" in text
     assert "compile_ns" not in text
     assert "<h1>script.py</h1>" in text
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["explain", "script.py"],
+        ["explain", "--jit-level", "O1", "script.py"],
+        ["--report", "out", "explain", "script.py"],
+    ],
+)
+def test_explain(folder, options):
+    plain = run(folder, "script.py", "a")
+    done = run(folder, "-m", "framejit", *options, "a")
+    assert done.stdout.startswith(plain.stdout)
+    first, _, *lines = done.stdout.removeprefix(plain.stdout).splitlines()
+    assert re.fullmatch(r"framejit: .*; compiling took .*", first)
+    assert lines[0] == "work()  script.py:4"
+    assert "  script.py:6:5 work(): FJ010 an effect that others can see at once: print" in lines
+    assert '      6 |     print("sum", y.sum())' in lines
+    assert any(line.startswith("  entry 0: ") for line in lines)
+    assert "graph @" not in done.stdout
+    assert (folder / "out" / "report.html").exists() == ("--report" in options) == bool(done.stderr)
+
+
+@pytest.mark.capture
+def test_explain_of_a_module_and_of_a_program_that_fails(folder):
+    done = run(folder, "-m", "framejit", "explain", "--mark", "package.*", "-m", "package", "x")
+    assert done.stdout.startswith("4 ['x']\nframejit: ")
+    assert "\n\nf()  package/part.py:1\n  not compiled: it does no work with arrays\n" in done.stdout
+    done = run(folder, "-m", "framejit", "explain", "script.py", "raise", expect=1)
+    assert "work()  script.py:4" in done.stdout
+    assert done.stderr.endswith("ValueError: asked for\n")
+
+
+def test_a_script_named_explain(folder):
+    (folder / "explain").write_text("print('own')\n")
+    assert run(folder, "-m", "framejit", "explain").stdout.startswith("own\n")
 
 
 @pytest.mark.capture

@@ -10,18 +10,9 @@ from typing import Any
 from framejit._api._jit import compile_any, is_compiled, jit, settings_of
 from framejit._api._platform import core, reason
 from framejit._reporting._collect import Collector, FunctionReport, breaks_of, function_report
-from framejit._reporting._format import (
-    break_text,
-    counted,
-    entry_parts,
-    entry_text,
-    exit_text,
-    function_name,
-    place_text,
-    recompile_text,
-    short_path,
-)
+from framejit._reporting._format import counted, place_text
 from framejit._reporting._gain import gain_text, speed_of
+from framejit._reporting._text import functions_lines
 
 _UNSAMPLED = "call it again to measure what is gained"
 
@@ -113,28 +104,7 @@ class Explanation:
 
     def text(self, *, bytecode: bool = False) -> str:
         """The report as text; with the bytecode of each function that breaks if asked for."""
-        lines = [self._summary()]
-        for function in self.functions:
-            lines += ["", f"{function_name({'function': function.name})}  {short_path(function.file)}:{function.line}"]
-            lines += [f"  {text}" for text in (function.why_not_compiled, gain_text(function)) if text]
-            breaks = function.breaks if function.entries else function.breaks[:1]
-            for text in [*map(break_text, breaks), *map(recompile_text, function.recompiles)]:
-                lines += _indented(text, 2)
-            if len(breaks) < len(function.breaks):
-                lines.append(f"  and {len(function.breaks) - len(breaks)} more, see Explanation.breaks")
-            if function.breaks and function.entries:
-                regions = sum(entry["kind"] != "function" for entry in function.entries)
-                lines.append(
-                    f"  code after a break is compiled once the program has come there: {counted(regions, 'region')} so far"
-                )
-            for number, entry in enumerate(function.entries):
-                lines.append(f"  entry {number}: {entry_text(entry)}")
-                lines += [f"    {exit_text(way)}" for way in entry.get("exits", [])]
-                for title, text in entry_parts(entry):
-                    lines += [f"    {title}", *_indented(text, 6)]
-            if bytecode and function.bytecode:
-                lines += ["  bytecode", *_indented(function.bytecode, 4)]
-        return "\n".join(lines)
+        return "\n".join([self._summary(), *functions_lines(self.functions, bytecode=bytecode)])
 
     def _summary(self) -> str:
         return f"{self.name}(): {self._facts()}"
@@ -238,10 +208,6 @@ class Explanation:
 
         body = self._heading() + functions_body(self.functions, told=self.own)
         Path(file).write_text(page(f"{self.name}(): report of framejit", body), encoding="utf-8")
-
-
-def _indented(text: str, by: int) -> list[str]:
-    return [" " * by + line for line in text.rstrip().splitlines()]
 
 
 def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
