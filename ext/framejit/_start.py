@@ -58,6 +58,6 @@ def start() -> None:
         configure_glog(glog)
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]
     if patterns:
-        from framejit._api._mark import mark
+        from framejit._api._mark import mark_targets
 
-        mark(*patterns)
+        mark_targets(tuple(patterns), None, {})

@@ -6,6 +6,7 @@ import functools
 import inspect
 import pickle
 import pydoc
+import re
 import warnings
 
 import framejit as fj
@@ -120,6 +121,20 @@ def test_unknown_options_give_one_warning_that_lists_the_known_ones():
 def test_a_misspelt_argument_gets_a_suggestion():
     with pytest.warns(UserWarning, match=r"Known are: capture_mode, jit_level, .*Did you mean fullgraph\?"):
         fj.jit(f, full_graph=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("nopython", "fullgraph=True"), ("parallel", "config.num_threads"), ("fastmath", "jit_level='O1'")],
+)
+def test_arguments_of_other_compilers_say_what_to_write_instead(name, instead):
+    with pytest.warns(UserWarning) as caught:
+        fj.jit(f, **{name: True})
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert text.startswith(f"For 'jit', unknown options are ignored: {name}. Known are: ")
+    assert re.search(rf" {name}: [^.]*{re.escape(instead)}", text)
+    assert "Did you mean" not in text
 
 
 def test_unknown_ge_keys_give_one_warning():

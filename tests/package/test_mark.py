@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 import weakref
 
 import framejit as fj
@@ -129,12 +130,14 @@ def test_patterns(module, kind):
     assert captured(module.twice, X) == 0
 
 
+@pytest.mark.filterwarnings("ignore:mark:UserWarning")  # the names are those of no module
 @pytest.mark.capture
 def test_pattern_of_another_module(module):
     with fj.mark("nothing.*", module.__name__ + "x"):
         assert captured(module.twice, X) == 0
 
 
+@pytest.mark.filterwarnings("ignore:mark:UserWarning")  # the names are those of no module
 @pytest.mark.capture
 def test_pattern_for_code_seen_before_and_modules_imported_later(module):
     package = module.__name__.split(".")[0]
@@ -249,6 +252,40 @@ def test_arguments_that_marks_do_not_have(arguments):
         fj.mark("x", **arguments)
 
 
+@pytest.mark.capture
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("no.such.module.*", "no module named 'no'"),
+        ("numpi.*", "Did you mean 'numpy'?"),
+        ("numpy.nothing", "no module named 'numpy.nothing'"),
+        ("numpy.nothing.*", "no module named 'numpy.nothing'"),
+        ("json.decoder.below", "no module named 'json.decoder.below'"),
+        ("numpy.*", ""),
+        ("nump*", ""),  # the beginning of a name
+        ("*", ""),
+        ("*.nothing", ""),
+        ("[mn]odule", ""),
+        ("wsgiref.nothing", ""),  # known only once the package is imported
+        ("nowhere/*.py", ""),
+    ],
+)
+def test_pattern_that_names_no_module(pattern, said):
+    assert "wsgiref" not in sys.modules
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fj.mark(pattern).close()
+    assert "wsgiref" not in sys.modules
+    if not said:
+        assert not caught
+        return
+    (warning,) = caught
+    assert warning.filename == __file__
+    text = str(warning.message)
+    assert text.startswith(f"mark({pattern!r}): ") and said in text
+
+
+@pytest.mark.filterwarnings("ignore:mark:UserWarning")  # the names are those of no module
 def test_wrong_jit_arguments():
     with pytest.raises(ValueError, match="jit_level"):
         fj.mark("x", jit_level="O7")
@@ -322,6 +359,7 @@ def body(x):
 """
 
 
+@pytest.mark.filterwarnings("ignore:mark:UserWarning")  # the names are those of no module
 @pytest.mark.capture
 @pytest.mark.parametrize("stress", [None, "rewrite"])
 def test_every_kind_of_frame(stress):

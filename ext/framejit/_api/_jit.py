@@ -22,6 +22,22 @@ BACKENDS = ("", "ms_backend", "GE")
 EXEC_ORDERS = ("bfs", "dfs")
 SWITCH = ("on", "off")
 ARGUMENTS = ("capture_mode", "jit_level", "dynamic", "fullgraph", "backend")
+# Arguments of other compilers, and what to write instead.
+_OF_OTHERS = {
+    "boundscheck": "indices are always checked",
+    "donate_argnums": "arguments are never overwritten",
+    "error_model": "errors are those of Python and NumPy",
+    "fastmath": "jit_level='O1' is faster within stated bounds",
+    "forceobj": "the interpreter always runs what cannot be compiled",
+    "inline": "functions that are called are compiled into their caller",
+    "locals": "types are those of the values",
+    "looplift": "loops are always compiled on their own",
+    "nogil": "long kernels always release the interpreter lock",
+    "nopython": "fullgraph=True makes an error of what cannot be compiled",
+    "parallel": "several threads are always used if that pays, see config.num_threads",
+    "static_argnames": "arguments other than arrays are always constants until they change",
+    "static_argnums": "arguments other than arrays are always constants until they change",
+}
 OPTIONS = ("cache", "disable_format_transform", "exec_order", "infer_boost", "ge_options")
 GE_OPTIONS = {"global": ("deterministic",), "session": ("num_threads", "memory_limit")}
 
@@ -217,10 +233,14 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         names = (*ARGUMENTS, *OPTIONS)
-        meant = [match for name in unknown for match in difflib.get_close_matches(name, names, n=1)]
-        _warn(
+        meant = [
+            match for name in unknown if name not in _OF_OTHERS for match in difflib.get_close_matches(name, names, n=1)
+        ]
+        instead = [f" {name}: {_OF_OTHERS[name]}." for name in unknown if name in _OF_OTHERS]
+        warn(
             f"For 'jit', unknown options are ignored: {', '.join(unknown)}. Known are: {', '.join(names)}."
             + (f" Did you mean {', '.join(meant)}?" if meant else "")
+            + "".join(instead)
         )
     known = {name: value for name, value in options.items() if name in OPTIONS}
     for name in ("cache", "disable_format_transform"):
@@ -258,12 +278,12 @@ def _check_ge_options(given: Any) -> None:
                 raise ValueError(f"For 'jit', the 'ge_options' {key} must be '0' or '1', but got {value!r}.")
     if unknown:
         known = [f"{part}.{key}" for part, keys in GE_OPTIONS.items() for key in keys]
-        _warn(
+        warn(
             f"For 'jit', unknown keys of 'ge_options' are ignored: {', '.join(unknown)}. Known are: {', '.join(known)}."
         )
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
     """A warning at the line that called into this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("framejit."):
@@ -316,7 +336,7 @@ def _is_cell(function: Any) -> bool:
 def _marked(function: Any, settings: dict[str, Any]) -> Any:
     """`compile_any`, with a warning where `function` is marked already."""
     if is_compiled(getattr(function, "__func__", function)):
-        _warn(f"{function.__qualname__} is marked by jit already; it is marked again with the new arguments.")
+        warn(f"{function.__qualname__} is marked by jit already; it is marked again with the new arguments.")
     return compile_any(function, settings)
 
 
@@ -344,5 +364,5 @@ def compile_any(function: Any, settings: dict[str, Any]) -> Any:
     way_out = (
         " Mark the function in it: partial(jit(function), ...)." if isinstance(function, functools.partial) else ""
     )
-    _warn(f"For 'jit', {_shown(function)} is not callable Python code; it is returned unchanged.{way_out}")
+    warn(f"For 'jit', {_shown(function)} is not callable Python code; it is returned unchanged.{way_out}")
     return function

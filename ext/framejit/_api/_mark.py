@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import weakref
+from difflib import get_close_matches
 from fnmatch import translate
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from framejit._api._jit import check_settings, is_compiled, is_explained, made_of
+from framejit._api._jit import check_settings, is_compiled, is_explained, made_of, warn
 from framejit._api._plain import say_once
 from framejit._api._platform import core, reason
 from framejit._api._stress import check_stress
@@ -81,7 +84,7 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
     ----------
     *targets : function, class, module or str
         A string is a pattern (as of `fnmatch`) on the module's ``__name__``, or, with a ``/`` in it, on the file name.
-        A package means all its modules.
+        A package means all its modules. A `UserWarning` says if no module can have the name.
     stress : str, optional
         For tests: a comma list of ``'rewrite'``, ``'break=N'``, ``'guards'``, ``'interp'``, ``'verify'``, which make rare paths common.
     **jit_arguments
@@ -102,6 +105,15 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
     ...     area(np.arange(3.0))
     array([ 0.,  3., 12.])
     """
+    handle = mark_targets(targets, stress, jit_arguments)
+    for target in targets:
+        if isinstance(target, str) and "/" not in target and core is not None:
+            _warn_of_missing_module(target)
+    return handle
+
+
+def mark_targets(targets: tuple[Any, ...], stress: str | None, jit_arguments: dict[str, Any]) -> Mark:
+    """`mark` without a warning that a pattern names no module: the caller says that, or modules are yet to come."""
     for name in ("fullgraph", "capture_mode"):
         if name in jit_arguments:
             raise TypeError(
@@ -130,6 +142,31 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
             _patterns.append(handle)
             _discover_again()
     return handle
+
+
+def _warn_of_missing_module(pattern: str) -> None:
+    """A warning if no module has a name that begins as the pattern does. Nothing is imported to find out."""
+    if any(re.match(translate(pattern), name) for name in list(sys.modules)):
+        return
+    names = re.split(r"[*?\[]", pattern)[0].split(".")
+    if names[-1] != pattern.rpartition(".")[2]:
+        del names[-1]  # the beginning of a name only
+    for count in range(1, len(names) + 1):
+        name = ".".join(names[:count])
+        if name in sys.modules:
+            continue
+        try:
+            found = find_spec(name) is not None
+        except (ImportError, ValueError, AttributeError):
+            found = False
+        if not found:
+            close = get_close_matches(name, list(sys.modules), n=1, cutoff=0.75)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            warn(
+                f"mark({pattern!r}): no module named {name!r} is imported or can be found, so nothing is marked until a "
+                f"program makes one.{meant}"
+            )
+        return  # what is below a package that is not imported yet is not known
 
 
 _DEFAULTS = {"jit_level": "O0", "dynamic": False, "backend": ""}
