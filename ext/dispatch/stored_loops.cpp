@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "capture/code_view.h"
@@ -104,18 +105,19 @@ const void* read_address(ArchiveReader& a, ObjectReader& objects, const LoopProg
 static_assert(sizeof(cfg::Node) == 64 && sizeof(cfg::Block) == 136 && sizeof(cfg::Exit) == 32 &&
               sizeof(LoopObject) == 64 && sizeof(LoopExit) == 152 && sizeof(LoopProgram) == 304);
 
-template <class Archive, class Node>
-void plain_fields(Archive& a, Node& n) {
-  for (auto& arg : n.args) a(arg);
-  a(n.op, n.type, n.mem, n.scale, n.lanes, n.count, n.from_last, n.where, n.exit, n.natural, n.of_natural,
-    n.is_address);
+/// The members of a node that are kept as they are.
+template <class Node, class F>
+void with_plain_fields(Node& n, F&& f) {
+  static_assert(std::extent_v<decltype(n.args)> == 5);
+  f(n.args[0], n.args[1], n.args[2], n.args[3], n.args[4], n.op, n.type, n.mem, n.scale, n.lanes, n.count, n.from_last,
+    n.where, n.exit, n.natural, n.of_natural, n.is_address);
 }
 
 void write_graph(ArchiveWriter& a, ObjectWriter& objects, const LoopProgram& program, const cfg::Cfg& graph) {
   a.size(graph.nodes.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const cfg::Node& n = graph.nodes[i];
-    plain_fields(a, n);
+    with_plain_fields(n, [&a](const auto&... members) { a(members...); });
     a.put(static_cast<bool>(graph.is_param[i]));
     if (n.is_address) write_address(a, objects, program, reinterpret_cast<const void*>(n.imm));
     else a.put(n.imm);
@@ -128,9 +130,12 @@ void write_graph(ArchiveWriter& a, ObjectWriter& objects, const LoopProgram& pro
 
 void read_graph(ArchiveReader& a, ObjectReader& objects, LoopProgram& program) {
   cfg::Cfg& graph = program.cfg;
-  for (std::size_t count = a.size(); count > 0 && a.ok; --count) {
+  std::size_t count = a.size();
+  graph.nodes.reserve(count);
+  graph.is_param.reserve(count);
+  for (; count > 0 && a.ok; --count) {
     cfg::Node n;
-    plain_fields(a, n);
+    with_plain_fields(n, [&a](auto&... members) { a.plain(members...); });
     const auto is_param = a.get<bool>();
     if (n.is_address) n.imm = reinterpret_cast<int64_t>(read_address(a, objects, program));
     else n.imm = a.get<int64_t>();

@@ -103,6 +103,27 @@ class ArchiveReader {
       return value;
     }
   }
+  /// Numbers, one after the other.
+  template <class T>
+  void numbers(T* to, std::size_t count) {
+    static_assert((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_enum_v<T>);
+    const std::string_view part = take(count * sizeof(T));
+    if (!part.empty()) std::memcpy(to, part.data(), part.size());
+  }
+  /// The same as reading each value, with one test of the size.
+  template <class... T>
+  void plain(T&... values) {
+    const std::string_view part = take((sizeof(T) + ...));
+    if (part.empty()) return;
+    const char* at = part.data();
+    const auto copy = [&at]<class V>(V& value) {
+      static_assert(std::is_arithmetic_v<V> || std::is_enum_v<V>);
+      if constexpr (std::is_same_v<V, bool>) value = *at != 0;
+      else std::memcpy(&value, at, sizeof(V));
+      at += sizeof(V);
+    };
+    (copy(values), ...);
+  }
   template <class... T>
   void operator()(T&... values);
 };
@@ -149,13 +170,6 @@ void one(Archive& a, T& value) {
   } else if constexpr (std::is_same_v<Plain, std::string>) {
     if constexpr (Archive::kReads) value = a.text();
     else a.text(value);
-  } else if constexpr (std::is_same_v<Plain, std::vector<uint8_t>>) {
-    if constexpr (Archive::kReads) {
-      const std::string_view part = a.text();
-      value.assign(part.begin(), part.end());
-    } else {
-      a.text({reinterpret_cast<const char*>(value.data()), value.size()});
-    }
   } else if constexpr (std::is_same_v<Plain, graph::Dim>) {
     if constexpr (Archive::kReads) {
       switch (a.template get<archive::DimForm>()) {
@@ -181,12 +195,19 @@ void one(Archive& a, T& value) {
       }
     }
   } else if constexpr (IsVector<Plain>::value) {
-    if constexpr (Archive::kReads) {
+    using Element = typename Plain::value_type;
+    if constexpr (Archive::kReads && (std::is_arithmetic_v<Element> || std::is_enum_v<Element>) &&
+                  !std::is_same_v<Element, bool>) {
+      value.resize(a.size());
+      a.numbers(value.data(), value.size());
+    } else if constexpr (Archive::kReads) {
       value.resize(a.size());
       for (std::size_t i = 0; i < value.size() && a.ok; ++i) one(a, value[i]);
     } else {
       a.size(value.size());
-      for (const auto& each : value) one(a, each);
+      if constexpr (sizeof(Element) == 1 && !std::is_same_v<Element, bool>) a.raw(value.data(), value.size());
+      else
+        for (const auto& each : value) one(a, each);
     }
   } else if constexpr (IsOptional<Plain>::value) {
     if constexpr (Archive::kReads) {
