@@ -45,6 +45,17 @@ def test_the_citation_is_that_of_the_project():
     assert citation["license"] == PROJECT["license"]
 
 
+@pytest.mark.parametrize("name", ["CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "LICENSE"])
+def test_files_that_people_look_for(name):
+    linked_from = {
+        "CODE_OF_CONDUCT.md": "CONTRIBUTING.md",
+        "SECURITY.md": "CONTRIBUTING.md",
+        "CHANGELOG.md": "CONTRIBUTING.md",
+    }
+    assert f"]({name})" in (ROOT / linked_from.get(name, "README.md")).read_text()
+    assert (ROOT / name).read_text().strip()
+
+
 def test_the_conda_recipe_needs_what_the_package_needs():
     recipe = (ROOT / "conda-recipe" / "meta.yaml").read_text()
     (numpy,) = PROJECT["dependencies"]
