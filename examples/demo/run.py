@@ -98,14 +98,14 @@ def largest_error(expected: dict[str, np.ndarray], got: dict[str, np.ndarray], n
 
 
 def table_of(script: str, runs: dict[Variant, Run], variants: list[Variant]) -> tuple[list[str], list[list[str]], bool]:
-    """Head and rows of the comparison, and whether every result at O0 was right."""
+    """Head and rows of the comparison, longest first, and whether every result at O0 was right."""
     plain = runs[variants[0]]
     head = ["function", "NumPy ms"]
     compiled = variants[1:]
     for variant in compiled:
         head += [variant.name, "result" if variant.level == "O0" else "error"]
     rows, right = [], True
-    for name in plain.times:
+    for name in sorted(plain.times, key=plain.seconds, reverse=True):
         row = [name, f"{plain.seconds(name) * 1e3:.2f}"]
         for variant in compiled:
             run = runs[variant]
@@ -119,6 +119,14 @@ def table_of(script: str, runs: dict[Variant, Run], variants: list[Variant]) -> 
         rows.append(row)
     right = right and all(runs[v].printed == plain.printed for v in compiled if v.level == "O0")
     return head, rows, right
+
+
+def summary_of(runs: dict[Variant, Run], variants: list[Variant]) -> str:
+    """How much faster the compiled functions are, all together."""
+    plain = runs[variants[0]]
+    seconds = sum(map(plain.seconds, plain.times))
+    parts = [f"{seconds / sum(map(runs[v].seconds, plain.times)):.1f} times as fast ({v.name})" for v in variants[1:]]
+    return f"{seconds * 1e3:.0f} ms with NumPy; compiled: {', '.join(parts)}"
 
 
 def text_table(head: list[str], rows: list[list[str]]) -> str:
@@ -139,21 +147,31 @@ def describe(report: dict[str, Any]) -> list[str]:
         lines.append(
             f"    {function['name']}(): {len(entries)} graphs, {kernels} kernels, {len(function['breaks'])} breaks"
         )
+        libraries: dict[int, int] = {}
         for record in function["breaks"]:
+            if record["file"] != function["file"]:
+                line = record.get("from_line") or 0
+                libraries[line] = libraries.get(line, 0) + 1
+                continue
             detail = f": {record['detail']}" if record.get("detail") else ""
-            where = "line " if record["file"] == function["file"] else f"{Path(record['file']).name}:"
-            lines.append(f"        {where}{record['line']}: {record['id']} {record['what']}{detail}")
+            lines.append(f"        line {record['line']}: {record['id']} {record['what']}{detail}")
+        lines += [
+            f"        line {line}: {count} breaks in libraries that it calls" for line, count in libraries.items()
+        ]
     return lines
 
 
-def html_section(script: str, head: list[str], rows: list[list[str]], report: dict[str, Any]) -> str:
+def html_section(script: str, summary: str, head: list[str], rows: list[list[str]], report: dict[str, Any]) -> str:
     from framejit._reporting._collect import FunctionReport
     from framejit._reporting._html import functions_body, table
 
     functions = [FunctionReport(**function) for function in report.get("functions", [])]
+    functions = [function for function in functions if Path(function.file).name == script]  # without those of libraries
     numbers = frozenset(range(1, len(head)))
     return (
-        f"<h1>{escape(script)}</h1>" + table(head, list(rows), numbers) + functions_body(functions, prefix=f"{script}-")
+        f"<h1>{escape(script)}</h1><p>{escape(summary)}</p>"
+        + table(head, list(rows), numbers)
+        + functions_body(functions, prefix=f"{script}-")
     )
 
 
@@ -196,11 +214,13 @@ def main() -> int:
             f"{max(1, options.rounds - 1)} calls"
         )
         print("  printed: " + max(runs[variants[0]].printed).replace("\n", "\n           ").rstrip())
+        summary = summary_of(runs, variants)
+        print(f"  {summary}")
         print(text_table(head, rows))
         report = runs[variants[1]].report
         print("  at O0:")
         print("\n".join(describe(report)))
-        sections.append(html_section(script, head, rows, report))
+        sections.append(html_section(script, summary, head, rows, report))
         if "hillshade.0" in runs[variants[1]].arrays:
             image = picture(runs[variants[1]].arrays["hillshade.0"], options.out / "hillshade.png")
     from framejit._reporting._html import page
