@@ -161,8 +161,9 @@ bool DiskCache::read(std::string_view file, std::string_view identity, std::stri
   if (!addresses.empty()) std::memcpy(code.addresses.data(), addresses.data(), addresses.size());
   for (const KernelCode::Address& address : code.addresses)
     if (uint64_t{address.at} + sizeof(void*) > header.code) return false;
-  code.bytes.assign(rest.begin(), rest.end());
-  if (code.bytes.empty()) return false;
+  if (rest.empty()) return false;
+  code.bytes.resize(rest.size());
+  std::memcpy(code.bytes.data(), rest.data(), rest.size());
   out = std::move(code);
   return true;
 }
