@@ -364,7 +364,10 @@ bool ParallelLoop::run(int64_t all, int64_t& done) {
   if (saved > kSavedOfRound) return false;
   const auto bytes = static_cast<int64_t>(saved + 8 * loop_.sums.size());
   const Strip strip{all, bytes > 0 ? std::max<int64_t>(1, kSavedOfPiece / bytes) : all, saved};
-  if (is_small || !is_wanted()) return run_alone(strip, done);
+  if (is_small || !is_wanted() || wait_for_threads_ > 0) {
+    wait_for_threads_ -= wait_for_threads_ > 0;
+    return run_alone(strip, done);
+  }
   if (!probe(strip, done)) return false;
   const double rest = static_cast<double>(all - done) * round_ns_;
   if (!eager && (round_ns_ > kLongRound || rest < kSmallNanoseconds || !worth_splitting(rest)))
@@ -376,8 +379,12 @@ bool ParallelLoop::run(int64_t all, int64_t& done) {
     if (!do_strip(strip, done, true)) return false;
     strips_ns += static_cast<double>(now_ns() - start);
     work_ns += round_ns_ * static_cast<double>(done - before);
+    if (eager || strips_ns <= kShortNanoseconds || strips_ns <= kGain * work_ns) continue;
     // Other processes may have the other processors.
-    if (!eager && strips_ns > kShortNanoseconds && strips_ns > kGain * work_ns) return false;
+    if (!loop_.has_vectors) return false;
+    setbacks_ = std::min(setbacks_ + 1, kMostSetbacks);
+    wait_for_threads_ = int64_t{1} << setbacks_;
+    return run_alone(strip, done);
   }
   setbacks_ = 0;
   return true;
@@ -404,7 +411,7 @@ bool ParallelLoop::run_short(const Strip& strip, int64_t& done) {
   const bool known = alone_.calls >= kCompared && together_.calls >= kCompared;
   const bool gains = together_.round_ns < kGain * alone_.round_ns;
   const bool together = known ? gains != (call % kAskAgain == 0) : call % 2 == 0;
-  if (known && !gains && !together) return true;
+  if (known && !gains && !together) return !loop_.has_vectors || run_alone(strip, done);
   const int64_t before = done, start = now_ns();
   while (done < strip.all && !is_awaited())
     if (!do_strip(strip, done, together)) return false;

@@ -99,6 +99,7 @@ class ParallelLoop {
   std::vector<Piece> pieces_;  // those behind the first `used_` keep their memory
   std::size_t used_ = 0;
   int64_t wait_ = 0;                                           // calls to let pass
+  int64_t wait_for_threads_ = 0;                               // calls to do alone, in vectors
   int64_t setbacks_ = 0;                                       // since it last paid
   double round_ns_ = std::numeric_limits<double>::infinity();  // when it was last asked
   int64_t small_ = 0;                                          // calls with hardly anything to do

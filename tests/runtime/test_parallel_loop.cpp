@@ -16,6 +16,7 @@
 #include "cfg_graphs.h"
 #include "graph/cfg/outer_vectors.h"
 #include "graph/cfg/parallel.h"
+#include "graph/support/clock.h"
 #include "runtime/parallel_loop.h"
 #include "runtime/scheduler.h"
 
@@ -425,6 +426,27 @@ TEST(ParallelLoop, RoundsThatStoreMuchAreMeasuredByPiecesOfOne) {
   const int64_t done = loop.run(kRounds);
   EXPECT_GT(done, 0);
   for (int64_t k = 0; k < kRounds; ++k) EXPECT_EQ(times[static_cast<std::size_t>(k)], k < done) << k;
+  runtime::set_num_threads(0);
+}
+
+// As if another process had the other processors: threads wait for each other.
+TEST(ParallelLoop, VectorsStayWhereThreadsDoNotPay) {
+  constexpr int64_t kRounds = 4000;
+  cfg::ParallelLoop loop;
+  loop.body.exits.resize(1);
+  loop.body.blocks.emplace_back();
+  loop.body.blocks[0].end = cfg::Block::End::Leave;
+  loop.body.blocks[0].exit = 0;
+  loop.has_vectors = true;
+  runtime::set_num_threads(2);
+  std::mutex processor;
+  runtime::ParallelLoop runner(loop, [&](const int64_t* symbols, char* const*, int64_t*, const unsigned char*) {
+    const std::lock_guard lock(processor);
+    for (const int64_t end = thread_ns() + symbols[1] * 5000; thread_ns() < end;) continue;
+    return int64_t{0};
+  });
+  for (int call = 0; call < 5; ++call) EXPECT_EQ(loop.run(kRounds), kRounds - 1);
+  EXPECT_GT(runner.rounds_alone(), 3 * kRounds);
   runtime::set_num_threads(0);
 }
 
