@@ -255,10 +255,11 @@ void ParallelLoop::add_up_done() {
 /// All pieces, or none of them.
 bool ParallelLoop::keep_pieces(int64_t& rounds) {
   add_up_done();
+  const bool all_added = loop_.sums.empty() || added_ == used_;
   added_ = 0;
   const std::span<Piece> pieces(pieces_.data(), std::exchange(used_, 0));
-  const bool good =
-      sums_are_good_ && std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.failed; });
+  const bool good = all_added && sums_are_good_ &&
+                    std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.failed; });
   for (std::size_t k = 0; good && k < totals_.size(); ++k) loop_.frame[loop_.sums[k].place] = totals_[k];
   for (const Piece& p : pieces) {
     if (good) {
