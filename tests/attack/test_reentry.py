@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from attack import reentry_cases, reentry_network_cases
 from attack.attack_support import run
-from attack.reentry_cases import PROGRAMS
 
 pytestmark = pytest.mark.capture
+
+PROGRAMS = reentry_cases.PROGRAMS | reentry_network_cases.PROGRAMS
 
 BOTH = """
 import gc, sys, warnings
