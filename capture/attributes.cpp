@@ -197,7 +197,8 @@ Captured<Value*> load_global(Executor& x, PyObject* globals, PyObject* builtins_
 
 namespace {
 
-/// What an array from outside holds itself under this name, in front of what its class has; null if nothing. Guarded.
+/// The attribute of this name that an array from outside has in its own dict, which comes before its class; null if
+/// there is none. Either is guarded.
 Captured<Value*> held_by_array(Executor& x, Value* v, PyObject* name) {
   if (v->as_array().attributes_of) v = v->as_array().attributes_of;
   PyObject* object = v->source ? v->object.get() : nullptr;

@@ -26,8 +26,9 @@ class SymbolicFrame {
 
   /// To the return, or to the first Break.
   Captured<Value*> run();
-  /// Of a generator, which `generator_value` is: the next value, or null at the end, when `returned` is what it gave
-  /// back. `sent` null: None; `thrown`: raised where it stands. Taken back with the transaction.
+  /// Runs the frame of a generator, whose value is `generator_value`, to its next yield. Gives the value that it
+  /// yields, or null at its end, when `returned` is its result. `sent` is null for None; `thrown` is raised where the
+  /// generator waits. Taken back with the transaction.
   Captured<Value*> resume(const Value* generator_value, Value* sent, Value* thrown);
   /// A generator between two yields that would run its handlers if it were dropped now.
   bool holds_handlers() const;

@@ -1,4 +1,4 @@
-"""What the demo says: first how much faster the program is, and nothing about the insides of libraries."""
+"""The output of the demo: first how much faster the program is, and nothing about the insides of libraries."""
 
 from __future__ import annotations
 

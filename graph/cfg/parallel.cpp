@@ -283,7 +283,7 @@ class Parallel {
     int64_t more;
   };
 
-  /// What a check or a branch in front of a place says of the value, or of the value plus a constant.
+  /// The bound of a value, or of the value plus a constant, that a check or a branch in front of a place makes sure of.
   std::optional<Bound> bound_above(Id v, uint32_t b, std::size_t at) const {
     const auto bound = [&](Id c) -> std::optional<Bound> {
       const Node& n = cfg_.at(c);

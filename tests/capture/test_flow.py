@@ -538,7 +538,7 @@ def test_tensors_that_branches_write():
         assert seen[0] == seen[1]
 
 
-# What begins and ends on one side
+# Generators and states of warnings that begin and end on one side
 
 
 def whole_generator(x):

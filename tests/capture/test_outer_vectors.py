@@ -414,7 +414,7 @@ def test_an_inner_loop_in_two_versions():
 
 
 def test_rounds_that_would_store_beyond_an_array():
-    """What rounds store is put back if one of them fails, so nothing is read, or put back, where the array has ended."""
+    """The array that rounds store into is restored if one of them fails. Nothing past its end is read or restored."""
 
     def powers(x, out):
         for i in range(len(x)):

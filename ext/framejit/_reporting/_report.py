@@ -33,7 +33,7 @@ class Recorder:
         self._speed = speed_of_program(self._collector.seen)
 
     def text(self) -> str:
-        """What was gained, and of each function that was called what was compiled and why not more; without guards and graphs."""
+        """The time gained, and for each function that was called its compiled parts and the reasons for its breaks, without guards and graphs."""
         left = [f for f in self._collector.seen if not (f.entries or f.breaks or is_uncalled(f))]
         lines = functions_lines([*self._functions, *left], entries_whole=False)
         return "\n".join([self._gained(), *lines])
