@@ -300,8 +300,7 @@ def test_rows_that_meet_are_done_in_order():
 
     def make(apart):
         memory = np.sin(np.arange(200.0))
-        a = np.lib.stride_tricks.as_strided(memory, (12, 9), (8 * 9, 8))
-        b = np.lib.stride_tricks.as_strided(memory[apart:], (12, 9), (8 * 9, 8))
+        a, b = (np.ndarray((12, 9), np.float64, memory, at, (8 * 9, 8)) for at in (0, 8 * apart))
         return a, b, memory
 
     for apart in (0, 1, 2, 9, 10, 18, 80):
