@@ -546,4 +546,55 @@ void sink_results(Cfg& cfg) {
     }
 }
 
+void sink_into_branches(Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  constexpr uint32_t kSeveral = kNone - 1;
+  std::vector<uint32_t> user(cfg.nodes.size(), kNone);
+  const auto use = [&](Id v, uint32_t b) {
+    if (v != kNone) user[v] = user[v] == kNone || user[v] == b ? b : kSeveral;
+  };
+  const auto leave = [&](uint32_t exit, uint32_t b) {
+    for (Id v : cfg.exits[exit].values) use(v, b);
+  };
+  const auto use_operands = [&](const Node& n, uint32_t b) {
+    for (Id a : n.args) use(a, b);
+    use(n.count, b);
+    use(n.where, b);
+  };
+  /// Does a branch lead from one block to the other, and no way into a loop?
+  const auto branches = [&](uint32_t from, uint32_t to) {
+    bool found = false;
+    for (uint32_t b = to; b != from; b = shape.dominator[b]) {
+      if (shape.depth[b] < shape.depth[to]) return false;
+      found = found || cfg.blocks[shape.dominator[b]].successors() > 1;
+    }
+    return found && shape.depth[to] <= shape.depth[from];
+  };
+  for (auto at = shape.order.rbegin(); at != shape.order.rend(); ++at) {
+    const uint32_t b = *at;
+    Block& block = cfg.blocks[b];
+    use(block.condition, b);
+    if (block.end == Block::End::Leave) leave(block.exit, b);
+    for (int k = 0; k < block.successors(); ++k)
+      for (Id v : block.to[k].args) use(v, b);
+    for (std::size_t i = block.nodes.size(); i-- > 0;) {
+      const Id id = block.nodes[i];
+      const Node& n = cfg.at(id);
+      const uint32_t to = user[id];
+      const bool of_numbers =
+          info(n.op).operands > 0 && n.lanes == 1 &&
+          std::all_of(std::begin(n.args), std::end(n.args), [&](Id a) { return a == kNone || cfg.at(a).lanes == 1; });
+      const bool may_sink = info(n.op).effect == Effect::Pure && of_numbers && to != kNone && to != kSeveral && to != b;
+      if (may_sink && branches(b, to)) {
+        block.nodes.erase(block.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+        cfg.blocks[to].nodes.insert(cfg.blocks[to].nodes.begin(), id);
+        use_operands(n, to);
+        continue;
+      }
+      use_operands(n, b);
+      if (info(n.op).effect == Effect::Checks) leave(n.exit, b);
+    }
+  }
+}
+
 }  // namespace framejit::cfg

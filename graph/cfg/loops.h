@@ -44,6 +44,9 @@ void compare_next_counts(Cfg& cfg);
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 
+/// Numbers that only one block uses are computed there, if control does not always come to it.
+void sink_into_branches(Cfg& cfg);
+
 /// Drops what is known where it is asked: whether a sum with a constant overflows, and whether a number is below 0.
 bool drop_checks(Cfg& cfg);
 

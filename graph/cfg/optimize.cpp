@@ -413,14 +413,41 @@ Node load_of(const Node& store) {
   return n;
 }
 
+/// Which blocks write, or call what may write.
+std::vector<bool> writing_blocks(const Cfg& cfg) {
+  std::vector<bool> out(cfg.blocks.size(), false);
+  for (std::size_t b = 0; b < cfg.blocks.size(); ++b)
+    out[b] = std::any_of(cfg.blocks[b].nodes.begin(), cfg.blocks[b].nodes.end(),
+                         [&](Id id) { return info(cfg.at(id).op).effect == Effect::Writes; });
+  return out;
+}
+
+/// Is memory at the begin of a block as it was at the end of its dominator, on every way from there? The ways to the
+/// head of a loop include its rounds.
+bool keeps_memory(const Shape& shape, const std::vector<bool>& writes, uint32_t block) {
+  const uint32_t from = shape.dominator[block];
+  std::vector<bool> seen(writes.size(), false);
+  std::vector<uint32_t> open(shape.before[block].begin(), shape.before[block].end());
+  while (!open.empty()) {
+    const uint32_t b = open.back();
+    open.pop_back();
+    if (b == from || seen[b]) continue;
+    if (writes[b]) return false;
+    seen[b] = true;
+    open.insert(open.end(), shape.before[b].begin(), shape.before[b].end());
+  }
+  return true;
+}
+
 /// One node for one value; what does not change in a loop stands in front of it.
 void number_values(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
+  const std::vector<bool> writes = writing_blocks(cfg);
   Names names(cfg.nodes.size());
   std::vector<uint32_t> block_of(cfg.nodes.size(), 0);
   std::unordered_map<Key, std::vector<Id>, KeyHash> known;
   // A load gives what the same load gave before, or what was stored there, as long as no other store may lie between:
-  // along blocks with one predecessor each, in one stretch from store to store.
+  // in one stretch from store to store.
   std::unordered_map<Key, std::vector<std::pair<Id, uint32_t>>, KeyHash> loaded;  // with the stretch
   std::vector<uint32_t> last_stretch(cfg.blocks.size(), 0);
   uint32_t stretches = 0;
@@ -428,7 +455,7 @@ void number_values(Cfg& cfg) {
   for (uint32_t b : shape.order) {
     for (Id p : cfg.blocks[b].params) block_of[p] = b;
     uint32_t& stretch = last_stretch[b];
-    stretch = shape.before[b].size() == 1 ? last_stretch[shape.before[b][0]] : ++stretches;
+    stretch = b != 0 && keeps_memory(shape, writes, b) ? last_stretch[shape.dominator[b]] : ++stretches;
     const std::vector<Id> nodes = std::exchange(cfg.blocks[b].nodes, {});
     for (Id id : nodes) {
       for (Id& a : cfg.nodes[id].args) a = names(a);
@@ -666,6 +693,7 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   sink_results(cfg);
   drop_unused(cfg);
   join_blocks(cfg);
+  sink_into_branches(cfg);
   find_naturals(cfg);
 }
 

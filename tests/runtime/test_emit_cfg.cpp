@@ -412,6 +412,111 @@ TEST(EmitCfg, LoadsAreMadeAgainBehindStoresOnly) {
   }
 }
 
+/// for i in 0..9: total += the number at pointer 0, which each round may store anew; leaves with the total.
+Cfg sums_of_one_number(bool stores) {
+  Cfg g;
+  g.blocks.resize(3);
+  g.exits.resize(1);
+  Node pointer;
+  pointer.op = Op::Pointer;
+  pointer.type = Type::I64;
+  const Id base = add(g, 0, pointer), zero = constant(g, 0, 0);
+  const auto load = [&](uint32_t block) {
+    Node n;
+    n.op = Op::Load;
+    n.type = Type::I64;
+    n.args[0] = base;
+    return add(g, block, n);
+  };
+  g.blocks[0].end = cfg::Block::End::Jump;
+  g.blocks[0].to[0] = {1, {zero, load(0)}};
+  const Id i = g.add_param(1, Type::I64), total = g.add_param(1, Type::I64);
+  const Id sum = node(g, 1, Op::Add, Type::I64, total, load(1)),
+           next = node(g, 1, Op::Add, Type::I64, i, constant(g, 1, 1));
+  if (stores) {
+    Node store;
+    store.op = Op::Store;
+    store.args[0] = base;
+    store.args[2] = sum;
+    add(g, 1, store);
+  }
+  g.blocks[1].end = cfg::Block::End::Branch;
+  g.blocks[1].condition = node(g, 1, Op::Lt, Type::I64, next, constant(g, 1, 9));
+  g.blocks[1].to[0] = {1, {next, sum}};
+  g.blocks[1].to[1] = {2, {}};
+  g.blocks[2].end = cfg::Block::End::Leave;
+  g.blocks[2].exit = 0;
+  g.exits[0].values = {sum};
+  return g;
+}
+
+TEST(EmitCfg, ALoopThatStoresNothingLoadsNothingAgain) {
+  for (const bool stores : {false, true}) {
+    const Cfg g = sums_of_one_number(stores);
+    ASSERT_EQ(cfg::verify(g), "");
+    Cfg passes = g;
+    cfg::optimize(passes);
+    const std::string text = cfg::print(passes);
+    const std::size_t first = text.find("load."), loop = text.find("# loop depth 1");
+    ASSERT_LT(first, loop) << text;
+    EXPECT_EQ(text.find("load.", loop) != std::string::npos, stores) << text;
+    int64_t before = 3, after = 3;
+    char *plain[] = {reinterpret_cast<char*>(&before)}, *compiled[] = {reinterpret_cast<char*>(&after)};
+    EXPECT_EQ(Kernel(passes, Isa::Avx2).run({}, compiled).values, interpreted(g, {}, plain).values);
+    EXPECT_EQ(after, before);
+  }
+}
+
+TEST(EmitCfg, WhatOneBranchUsesIsComputedThere) {
+  // Each round stores i * i * i if i is not the symbol.
+  Cfg g;
+  g.blocks.resize(5);
+  g.exits.resize(1);
+  Node pointer;
+  pointer.op = Op::Pointer;
+  pointer.type = Type::I64;
+  const Id base = add(g, 0, pointer), symbol = node(g, 0, Op::Symbol, Type::I64), zero = constant(g, 0, 0);
+  g.blocks[0].end = cfg::Block::End::Jump;
+  g.blocks[0].to[0] = {1, {zero}};
+  const Id i = g.add_param(1, Type::I64);
+  const Id cube = node(g, 1, Op::Mul, Type::I64, node(g, 1, Op::Mul, Type::I64, i, i), i);
+  g.blocks[1].end = cfg::Block::End::Branch;
+  g.blocks[1].condition = node(g, 1, Op::Eq, Type::I64, i, symbol);
+  g.blocks[1].to[0] = {3, {}};
+  g.blocks[1].to[1] = {2, {}};
+  Node store;
+  store.op = Op::Store;
+  store.args[0] = base;
+  store.args[2] = cube;
+  add(g, 2, store);
+  g.blocks[2].end = cfg::Block::End::Jump;
+  g.blocks[2].to[0] = {3, {}};
+  const Id next = node(g, 3, Op::Add, Type::I64, i, constant(g, 3, 1));
+  g.blocks[3].end = cfg::Block::End::Branch;
+  g.blocks[3].condition = node(g, 3, Op::Lt, Type::I64, next, constant(g, 3, 6));
+  g.blocks[3].to[0] = {1, {next}};
+  g.blocks[3].to[1] = {4, {}};
+  g.blocks[4].end = cfg::Block::End::Leave;
+  g.blocks[4].exit = 0;
+  ASSERT_EQ(cfg::verify(g), "");
+  Cfg passes = g;
+  cfg::optimize(passes);
+  ASSERT_EQ(cfg::verify(passes), "");
+  for (const cfg::Block& block : passes.blocks) {
+    const auto has = [&](Op op) {
+      return std::any_of(block.nodes.begin(), block.nodes.end(), [&](Id id) { return passes.at(id).op == op; });
+    };
+    EXPECT_EQ(has(Op::Mul), has(Op::Store)) << cfg::print(passes);
+  }
+  for (const int64_t skipped : {0, 3, 5, 9}) {
+    int64_t before = -1, after = -1;
+    char *plain[] = {reinterpret_cast<char*>(&before)}, *compiled[] = {reinterpret_cast<char*>(&after)};
+    interpreted(g, {skipped}, plain);
+    Kernel(passes, Isa::Avx2).run({skipped}, compiled);
+    EXPECT_EQ(after, before) << skipped;
+  }
+}
+
 TEST(EmitCfg, AnIndexIsCheckedAgainOnceTheLengthMayBeAnother) {
   // Each round reads the length, checks i and i + 1, and makes the length one less.
   Cfg g;
