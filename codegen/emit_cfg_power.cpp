@@ -9,6 +9,19 @@ namespace framejit::codegen {
 using asmjit::x86::Vec;
 namespace I = asmjit::x86::Inst;
 
+namespace {
+
+// How far the number that pow rounds is from the exact power, as a part of the power, if it is between 2**-32 and
+// 2**32. glibc 2.28 and later compute exp(exponent * log(x)), with the logarithm as a sum of two numbers. The last step
+// is scale + scale * t, rounded once, where scale is 2 ** (k / 128), and t is about r, the rest of the logarithm:
+// |r| <= log(2) / 256 < 2 ** -8. Six roundings (five with fused operations) are of numbers like r: half a unit in the
+// last place of r each, which is 2 ** -62. What is left is smaller than 3/4 of that: the logarithm is wrong by at most
+// 1.5 * 2 ** -68 of itself, and it is below log(2 ** 32); the polynomial for exp is wrong by 2 ** -65.
+constexpr double kErrorOfPower = 1.01 * (6 + 0.75) * 0x1p-62;
+constexpr double kLeast = 0x1p-32;
+
+}  // namespace
+
 QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Vec& x, bool packed,
                             const std::function<asmjit::Operand(double)>& number, const std::function<Vec()>& fresh) {
   const auto emit = [&](I::Id one, I::Id many, const Vec& to, const Vec& a, const asmjit::Operand& b) {
@@ -18,6 +31,9 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
     emit(I::kIdVmulsd, I::kIdVmulpd, to, a, b);
   };
   const auto subtract = [&](const Vec& to, const Vec& a, const Vec& b) { emit(I::kIdVsubsd, I::kIdVsubpd, to, a, b); };
+  const auto mask = [&](const Vec& to, const Vec& a, const asmjit::Operand& bits) {
+    cc.emit(I::kIdVandpd, to, a, bits);
+  };
   /// a * b - c
   const auto rest_of_product = [&](const Vec& a, const Vec& b, const Vec& c) {
     const Vec to = fresh();
@@ -32,19 +48,18 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
     emit(I::kIdVminsd, I::kIdVminpd, to, to, number(1 / least));
     return to;
   };
-  const asmjit::Operand magnitude =
-      exponent == 2 ? asmjit::Operand() : number(std::bit_cast<double>(uint64_t{0x7fffffffffffffff}));
-  constexpr double kWithin = 0.488, kUnit = 0x1p-52, kLeast = 0x1p-32;
+  const asmjit::Operand magnitude = number(std::bit_cast<double>(uint64_t{0x7fffffffffffffff}));
   if (exponent == 0.5) {
     QuickPower out{fresh(), limited(x, kLeast * kLeast), fresh(), true};
     if (packed) cc.emit(I::kIdVsqrtpd, out.result, x);
     else cc.emit(I::kIdVsqrtsd, out.result, x, x);
     // About 2 * result times the error of the root.
     emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.checked, out.result, out.result);
-    cc.emit(I::kIdVandpd, out.checked, out.checked, magnitude);
-    // A unit in the last place is the power of 2 that the exponent's bits stand for, times 2 ** -52.
-    cc.emit(I::kIdVandpd, out.expected, out.result, number(std::bit_cast<double>(uint64_t{0x7ff0000000000000})));
-    multiply(out.expected, out.expected, number(2 * kWithin * kUnit));
+    mask(out.checked, out.checked, magnitude);
+    // Half a unit in the last place is the power of 2 that the exponent's bits stand for, times 2 ** -53.
+    mask(out.expected, out.result, number(std::bit_cast<double>(uint64_t{0x7ff0000000000000})));
+    multiply(out.expected, out.expected, number(2 * 0x1p-53));
+    emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.expected, out.result, number(2 * kErrorOfPower));
     multiply(out.expected, out.expected, out.result);
     return out;
   }
@@ -63,14 +78,15 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
     subtract(out.checked, out.result, cube);
     subtract(out.checked, rest, out.checked);
   }
-  // With its error, made so much larger that it would lead to another number just where it is too large.
-  emit(I::kIdVfmadd132sd, I::kIdVfmadd132pd, out.checked, out.result, number(0.5 / kWithin));
+  // Towards 0, where numbers are not farther apart, the farthest that pow may round.
+  mask(out.checked, out.checked, magnitude);
   out.expected = out.result;
   if (exponent != 2) {
     out.expected = fresh();
-    cc.emit(I::kIdVandpd, out.expected, out.result, magnitude);
-    cc.emit(I::kIdVandpd, out.checked, out.checked, magnitude);
+    mask(out.expected, out.result, magnitude);
   }
+  emit(I::kIdVfmadd231sd, I::kIdVfmadd231pd, out.checked, out.expected, number(kErrorOfPower));
+  subtract(out.checked, out.expected, out.checked);
   out.expected = limited(out.expected, kLeast);
   return out;
 }

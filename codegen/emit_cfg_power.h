@@ -1,9 +1,9 @@
 // pow with the exponents of cfg::calls_quick_power(), by products and roots.
 //
 // A product or a root is known with its error, so it is known which number is the nearest to the exact power, and how
-// near it is. The error of pow is at most 0.511 units in the last place and 0.029 |log2 of the power| / 1024 more
-// (glibc 2.28 and later: the source of its pow says so). So if the exact power is within 0.488 units of that number,
-// and between 2**-32 and 2**32, pow gives the same number. Else it has to be called: for one number in forty.
+// near it is. pow may round another number than the exact power, which it is known to be near: see `kErrorOfPower`.
+// So if all numbers that are as near to the exact power round to one, and it is between 2**-32 and 2**32, pow gives
+// that. Else it has to be called: for one number in fifty.
 #pragma once
 
 #include <asmjit/x86.h>
