@@ -238,6 +238,7 @@ struct StridedArray {
   char* data;
   graph::DType dtype;
   std::span<const int64_t> shape, strides;
+  bool is_last_use = false;  // nothing reads the memory after the call, which may write there
 };
 
 /// A pure function over arrays: reads all arrays but the last, fills that one. False: its answer is none that a graph

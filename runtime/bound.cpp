@@ -219,7 +219,10 @@ class Binder {
     for (std::size_t i : what.buffers) bind_buffer(i);
     for (std::size_t i : what.conditions) check(program_.conditions[i]);
     for (std::size_t i : what.steps) {
-      bound_.steps[i] = bind_step(program_.steps[i]);
+      BoundStep step = bind_step(program_.steps[i]);
+      if (auto* call = std::get_if<BoundLibraryCall>(&step))
+        call->last_uses = std::get<BoundLibraryCall>(bound_.steps[i]).last_uses;
+      bound_.steps[i] = std::move(step);
       bound_.temp_bytes =
           std::max(bound_.temp_bytes, bound_.reserves[i] + round_up(scratch_of(bound_.steps[i]), kTempAlignment));
     }
@@ -480,6 +483,7 @@ class Binder {
   BoundLibraryCall bind_library_call(const LibraryCallStep& step) const {
     BoundLibraryCall out;
     out.callee = step.callee;
+    out.last_uses.assign(step.operands.size(), false);
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const LoopOperand& o = step.operands[i];
       out.operands.push_back(bind_operand(o));
@@ -644,6 +648,7 @@ class Binder {
           last[b] = std::max(last[b], i);
         });
     }
+    find_last_uses(bound, last);
     for (const ProductPair& pair : bound.pairs) {
       std::size_t& begin = first[product_of(bound.steps[pair.second])->c.buffer];
       begin = std::min(begin, pair.first);
@@ -675,6 +680,28 @@ class Binder {
                     life);
       bound.temp_offsets[life.buffer] = life.offset;
       bound.temp_bytes = std::max(bound.temp_bytes, life.offset + life.bytes);
+    }
+  }
+
+  /// Which temporaries library calls may write to. What they give may lie there, and other steps take it from there as
+  /// long as they name the result.
+  void find_last_uses(Bound& bound, std::vector<std::size_t>& last) const {
+    std::set<BufferIndex> moved;
+    for (const Step& step : program_.steps)
+      if (std::holds_alternative<FlowStep>(step)) for_each_buffer(step, [&](BufferIndex b, bool) { moved.insert(b); });
+    for (std::size_t i = 0; i < bound.steps.size(); ++i) {
+      auto* call = std::get_if<BoundLibraryCall>(&bound.steps[i]);
+      if (!call) continue;
+      const std::size_t given = last[call->operands.back().buffer];
+      for (std::size_t k = 0; k < call->operands.size(); ++k) {
+        const BufferIndex b = call->operands[k].buffer;
+        const auto names = std::count_if(call->operands.begin(), call->operands.end(),
+                                         [b](const BoundOperand& o) { return o.buffer == b; });
+        call->last_uses[k] = program_.buffers[b].kind == BufferKind::Temp && last[b] == i && names == 1 &&
+                             bound.wave_end[i] == i + 1 && !moved.contains(b);
+      }
+      for (std::size_t k = 0; k + 1 < call->operands.size(); ++k)
+        if (call->last_uses[k]) last[call->operands[k].buffer] = given;
     }
   }
 

@@ -114,6 +114,7 @@ struct BoundLibraryCall {
   std::vector<BoundOperand> operands;
   std::vector<graph::DType> dtypes;
   std::vector<std::vector<int64_t>> shapes, strides;
+  std::vector<bool> last_uses;  // temporaries that no other step names
 };
 
 struct BoundFlow {

@@ -481,7 +481,7 @@ void execute_library_call(const BoundLibraryCall& call, graph::FlagRule rule, Ru
   arrays.reserve(call.operands.size());
   for (std::size_t i = 0; i < call.operands.size(); ++i)
     arrays.push_back({state.buffers[call.operands[i].buffer] + call.operands[i].offset, call.dtypes[i], call.shapes[i],
-                      call.strides[i]});
+                      call.strides[i], call.last_uses[i]});
   const unsigned raised = fp_flags();
   if (!call.callee.function(call.callee.context, arrays, rule)) state.redo = true;
   clear_fp_flags();

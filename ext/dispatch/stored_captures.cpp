@@ -204,7 +204,7 @@ void read_breaks(ArchiveReader& a, std::vector<capture::Break>& breaks) {
 // A member that is added belongs into the functions that write and read them.
 static_assert(sizeof(Region) == 352 && sizeof(capture::Input) == 88 && sizeof(capture::Origin) == 32 &&
               sizeof(capture::Recipe) == 96 && sizeof(capture::Effect) == 88 && sizeof(capture::Break) == 192 &&
-              sizeof(LibraryCall) == 168 && sizeof(Piece) == 56);
+              sizeof(LibraryCall) == 200 && sizeof(Piece) == 56);
 
 void write_region(ArchiveWriter& a, ObjectWriter& objects, const Region& region) {
   a.size(region.guards.size());

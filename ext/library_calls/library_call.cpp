@@ -82,10 +82,10 @@ Ref<> build(const Piece& piece, const std::vector<Ref<>>& operands) {
 
 }  // namespace
 
-Ref<> invoke(const LibraryCall& call, const std::vector<Ref<>>& operands) {
+Ref<> invoke(const LibraryCall& call, const std::vector<Ref<>>& operands, const std::vector<bool>& flags) {
   std::vector<Ref<>> held;  // what is built for this call alone
   std::vector<PyObject*> stack;
-  stack.reserve(call.args.size() + call.keywords.size());
+  stack.reserve(call.args.size() + call.keywords.size() + flags.size());
   const auto push = [&](const Piece& piece) {
     PyObject* object = piece.kind == Piece::Known ? piece.object.get() : nullptr;
     if (piece.kind == Piece::Slot) object = operands[piece.slot].get();
@@ -97,8 +97,10 @@ Ref<> invoke(const LibraryCall& call, const std::vector<Ref<>>& operands) {
     if (!push(piece)) return {};
   for (const auto& [name, piece] : call.keywords)
     if (!push(piece)) return {};
+  for (const bool flag : flags) stack.push_back(flag ? Py_True : Py_False);
+  PyObject* const names = flags.empty() ? call.names.get() : call.names_with_flags.get();
   return Ref<>::steal(capture::py::until_exit(
-      [&] { return PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), call.names.get()); }));
+      [&] { return PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), names); }));
 }
 
 namespace {
@@ -158,8 +160,9 @@ PyArrayObject* shown_whole(PyArrayObject* array) {
 
 namespace {
 
-/// Its object as what the graph says the result is: written to `out`.
-bool take_result(PyObject* object, Wrap wrap, bool through_view, const StridedArray& out) {
+/// Its object as what the graph says the result is: written to `out`. It may be an operand if the call computes in
+/// some.
+bool take_result(PyObject* object, Wrap wrap, bool through_view, const StridedArray& out, bool may_be_operand) {
   if (!object) return false;
   if (through_view) {
     if (!PyArray_CheckExact(object)) return false;
@@ -193,7 +196,9 @@ bool take_result(PyObject* object, Wrap wrap, bool through_view, const StridedAr
     const auto at = static_cast<std::size_t>(i);
     if (PyArray_DIM(array, i) != out.shape[at] || PyArray_STRIDE(array, i) != out.strides[at]) return false;
   }
-  if (!PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED | NPY_ARRAY_OWNDATA)) return false;
+  const bool is_operand = may_be_operand && !PyArray_BASE(array);
+  if (!PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED) || !(PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA) || is_operand))
+    return false;
   std::memcpy(out.data, PyArray_BYTES(array), static_cast<std::size_t>(PyArray_NBYTES(array)));
   return true;
 }
@@ -274,15 +279,30 @@ bool is_quiet(const LibraryCall& call) {
 
 void keep_items(const char* memory, Ref<> items, Py_ssize_t left) { given().put(memory, std::move(items), left); }
 
+namespace {
+
+Ref<> tuple_of(const std::vector<Ref<>>& items) {
+  Ref<> out = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  FRAMEJIT_CHECK(out, "no memory for the names of keywords");
+  for (std::size_t i = 0; i < items.size(); ++i)
+    PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Ref<>(items[i]).release());
+  return out;
+}
+
+}  // namespace
+
 void prepare(LibraryCall& call) {
   call.wraps = wraps_of(call);
   call.quiet = is_quiet(call);
   call.draws = draw_method(call.callable.get()) != nullptr;
-  if (call.keywords.empty()) return;
-  call.names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.keywords.size())));
-  FRAMEJIT_CHECK(call.names, "no memory for the names of keywords");
-  for (std::size_t i = 0; i < call.keywords.size(); ++i)
-    PyTuple_SET_ITEM(call.names.get(), static_cast<Py_ssize_t>(i), Ref<>(call.keywords[i].first).release());
+  std::vector<Ref<>> names;
+  for (const auto& keyword : call.keywords) names.push_back(keyword.first);
+  if (!names.empty()) call.names = tuple_of(names);
+  for (auto& [slot, flag] : flags_of_operands(call)) {
+    call.computed_in.push_back(slot);
+    names.push_back(std::move(flag));
+  }
+  if (!call.computed_in.empty()) call.names_with_flags = tuple_of(names);
 }
 
 namespace {
@@ -308,20 +328,36 @@ class Beginning {
   bool again_;
 };
 
+/// Does it lie as Fortran has a new array of its shape?
+bool lies_as_in_fortran(const StridedArray& a) {
+  int64_t stride = graph::size_of(a.dtype);
+  for (std::size_t i = 0; i < a.shape.size(); stride *= a.shape[i++])
+    if (a.strides[i] != stride) return false;
+  return true;
+}
+
 bool run_library_call(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   const auto& call = *static_cast<const LibraryCall*>(context);
   const module::ScopedGil gil;
   if (call.first) {
     const Ref<> items = given().get(arrays[0].data);
-    return items && take_result(item_of(items.get(), call.item), call.result, call.through_view, arrays.back());
+    return items &&
+           (arrays.back().is_last_use || take_result(item_of(items.get(), call.item), call.result, call.through_view,
+                                                     arrays.back(), !call.first->computed_in.empty()));
   }
   const Beginning beginning(call);
   if (beginning.again()) return false;
   std::vector<Ref<>> operands;
   operands.reserve(call.wraps.size());
+  std::vector<bool> flags;
+  for (const std::size_t slot : call.computed_in)
+    flags.push_back(arrays[slot].is_last_use && lies_as_in_fortran(arrays[slot]));
   // Of what is not writeable, some functions make a copy before they read it.
-  for (std::size_t i = 0; i < call.wraps.size(); ++i)
-    operands.push_back(as_object(arrays[i], call.wraps[i], call.quiet ? NPY_ARRAY_WRITEABLE : 0));
+  for (std::size_t i = 0; i < call.wraps.size(); ++i) {
+    const auto at = std::find(call.computed_in.begin(), call.computed_in.end(), i) - call.computed_in.begin();
+    const bool writes = call.quiet || (at < std::ssize(flags) && flags[static_cast<std::size_t>(at)]);
+    operands.push_back(as_object(arrays[i], call.wraps[i], writes ? NPY_ARRAY_WRITEABLE : 0));
+  }
   if (call.draws && !Draws::take(operands[0].get())) return false;
   Ref<> result;
   if (call.quiet) {
@@ -329,12 +365,12 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   } else {
     const arrays::ErrState now = arrays::ErrState::current();
     const arrays::ScopedErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
-    result = capture::call_with_warnings_raised([&] { return invoke(call, operands); });
+    result = capture::call_with_warnings_raised([&] { return invoke(call, operands, flags); });
   }
   bool fits =
       !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);
   PyObject* item = fits && call.sequence ? item_of(result.get(), 0) : result.get();
-  fits = fits && take_result(item, call.result, call.through_view, arrays.back());
+  fits = fits && take_result(item, call.result, call.through_view, arrays.back(), !call.computed_in.empty());
   clear_error();
   if (fits && call.count > 1) keep_items(arrays.back().data, std::move(result), call.count - 1);
   return fits;

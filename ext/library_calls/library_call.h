@@ -49,8 +49,12 @@ struct LibraryCall {
   capture::Ref<> names;              // of the keywords, a tuple; null: there are none
   std::vector<capture::Wrap> wraps;  // of the slots
   int64_t nanoseconds = 0;           // of a call of few elements, at capture
-  bool quiet = false;                // neither sets a flag nor warns, and never writes to an operand
-  bool draws = false;                // from a generator, its first operand; see Draws
+  // Of a function that copies arguments to compute in the copies: the operands that it may compute in instead, and the
+  // names of keywords, followed by those of the flags that let it.
+  std::vector<std::size_t> computed_in;
+  capture::Ref<> names_with_flags;
+  bool quiet = false;  // neither sets a flag nor warns, and never writes to an operand
+  bool draws = false;  // from a generator, its first operand; see Draws
   capture::Wrap result = capture::Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
   std::vector<std::size_t>
@@ -78,8 +82,11 @@ int64_t library_call_number(std::unique_ptr<LibraryCall> call);
 
 /// Finds out what each run of the call would find out again.
 void prepare(LibraryCall& call);
-/// Calls the function, with an object for each operand; null with an exception set where it raises.
-capture::Ref<> invoke(const LibraryCall& call, const std::vector<capture::Ref<>>& operands);
+/// Calls the function, with an object for each operand; null with an exception set where it raises. `flags`: what the
+/// flags are set to that let it compute in operands, in the order of `LibraryCall::computed_in`; empty: they are not
+/// given.
+capture::Ref<> invoke(const LibraryCall& call, const std::vector<capture::Ref<>>& operands,
+                      const std::vector<bool>& flags = {});
 /// The wraps of the slots, in their order.
 std::vector<capture::Wrap> wraps_of(const LibraryCall& call);
 

@@ -167,6 +167,37 @@ bool is_left_alone(const LibraryCall& call) {
   });
 }
 
+std::vector<std::pair<std::size_t, Ref<>>> flags_of_operands(const LibraryCall& call) {
+  constexpr std::string_view kFlag = "overwrite_";
+  if (!required_arguments(call.callable.get())) return {};
+  for (const auto& [name, piece] : call.keywords)
+    if (const char* words = PyUnicode_AsUTF8(name.get()); !words || std::string_view(words).starts_with(kFlag))
+      return {};
+  const Ref<> doc = Ref<>::steal(PyObject_GetAttrString(call.callable.get(), "__doc__"));
+  const char* text = doc && PyUnicode_Check(doc.get()) ? PyUnicode_AsUTF8(doc.get()) : nullptr;
+  capture::clear_error_of_call();
+  if (!text) return {};
+  // x,info = dgesv(a,b,[overwrite_a,overwrite_b])
+  const std::string_view all(text), line = all.substr(0, all.find('\n'));
+  std::vector<std::string> names;
+  for (std::size_t at = line.find('('); at != std::string_view::npos && at + 1 < line.size();) {
+    const std::size_t end = line.find_first_of(",[])", ++at);
+    if (end != std::string_view::npos && end > at) names.emplace_back(line.substr(at, end - at));
+    at = end;
+  }
+  std::vector<std::pair<std::size_t, Ref<>>> out;
+  for (std::size_t i = 0; i < std::min(call.args.size(), names.size()); ++i) {
+    const Piece& piece = call.args[i];
+    const std::string flag = std::string(kFlag) + names[i];
+    if (piece.kind != Piece::Slot || piece.wrap != capture::Wrap::NdArray ||
+        std::find(names.begin(), names.end(), flag) == names.end())
+      continue;
+    Ref<> word = Ref<>::steal(PyUnicode_InternFromString(flag.c_str()));
+    if (word) out.emplace_back(piece.slot, std::move(word));
+  }
+  return out;
+}
+
 bool is_fortran_error(PyObject* type) {
   constexpr std::pair<const char*, const char*> kErrors[] = {{"scipy.linalg._flapack", "__flapack_error"},
                                                              {"scipy.linalg._fblas", "__fblas_error"}};

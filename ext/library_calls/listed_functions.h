@@ -7,6 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "capture/py/ref.h"
 
 namespace framejit::ext::library_calls {
 
@@ -27,6 +31,10 @@ bool is_library_function(PyObject* callable);
 bool is_left_alone(const LibraryCall& call);
 /// The exceptions that the listed functions of BLAS and LAPACK raise of themselves, for arguments that do not fit.
 bool is_fortran_error(PyObject* type);
+
+/// Of a function that copies arguments to compute in the copies: the operands that are such arguments, each with the
+/// name of the flag that lets it compute in the argument itself.
+std::vector<std::pair<std::size_t, capture::Ref<>>> flags_of_operands(const LibraryCall& call);
 /// And a method of ndarray: x.argsort?
 bool is_library_method(std::string_view name);
 

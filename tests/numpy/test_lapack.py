@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,15 @@ def function_of(name, call):
     return scope["function"]
 
 
+def function_of_temporaries(name, call, result):
+    """Its arguments are computed in the function, in the memory order that Fortran has, and used once or twice."""
+    scope = {"home": HOMES[name]}
+    lines = [f"    {x} = ({x}.T * 1).T" for x in "mslbtg"] + [f"    {x} = {x} * 1" for x in "vwpr"]
+    lines += [f"    found = home.{name}{call}", f"    return {result}"]
+    exec("\n".join(["def function(m, s, l, v, w, b, t, p, g, r):", *lines]), scope)
+    return scope["function"]
+
+
 def test_which_functions_are_library_calls():
     found = {name for name, home in HOMES.items() if _numpy_way(getattr(home, name)) == ("library", "")}
     assert found == set(NAMES)
@@ -59,6 +70,41 @@ def test_function(name):
     assert "library_call" in "".join(graph.graphs())
     for n in (20, 21):
         assert_same(function, lambda: arguments(name[0], n), calls=2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function_of_what_nothing_else_reads(name):
+    """It computes in its arguments, unless something reads them behind it."""
+    for result in ("found", "found, v + 1, m - 1, b, s, l + l", "found[-1]", "found[0] * 2, g, t"):
+        if "found[" in result and not isinstance(function_of(name, CALLS[name[1:]])(*arguments(name[0]))[0], tuple):
+            continue
+        function = function_of_temporaries(name, CALLS[name[1:]], result)
+        framejit.jit(function, fullgraph=True)(*arguments(name[0]))
+        for n in (20, 21):
+            assert_same(function, lambda: arguments(name[0], n), calls=2)
+
+
+def test_no_copies_of_what_nothing_else_reads():
+    def solved(v):
+        return lapack.dgtsv(v[1:] - 1.0, v + 9.0, v[:-1] * 0.5, v + 1.0)[3] * 2.0
+
+    def solved_and_read(v):
+        lower, middle, upper, right = v[1:] - 1.0, v + 9.0, v[:-1] * 0.5, v + 1.0
+        return lapack.dgtsv(lower, middle, upper, right)[3] * middle + right
+
+    def most_memory(function):
+        marked = framejit.jit(function, fullgraph=True)
+        v = np.linspace(0.0, 1.0, 100_000)
+        marked(v)
+        marked(v)
+        tracemalloc.start()
+        marked(v)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak / v.nbytes
+
+    assert most_memory(solved) < 0.5
+    assert 1.5 < most_memory(solved_and_read) < 2.5
 
 
 @pytest.mark.parametrize(
