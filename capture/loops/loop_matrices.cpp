@@ -172,6 +172,8 @@ Typed product(LoopTranslator& t, const Typed& a, const Typed& b) {
   std::vector<int64_t> seen;
   if (rows) lengths.push_back(a.ids[1]), seen.push_back(a.seen[0]);
   if (columns) lengths.push_back(b.ids[2]), seen.push_back(b.seen[1]);
+  const bool is_number = lengths.empty();  // which is the one element of an array
+  if (is_number) lengths.push_back(one), seen.push_back(1);
   if (seen_elements(a) * (columns ? b.seen[1] : 1) > kMostProducts) throw NotCompiled{"a product of matrices", true};
   t.check(t.op(Op::Eq, Type::I64, depth, b.ids[1]));
   t.check(t.op(Op::Lt, Type::I64, zero, depth));
@@ -193,7 +195,7 @@ Typed product(LoopTranslator& t, const Typed& a, const Typed& b) {
   for (std::size_t k = 0; k < std::size(counts); ++k) store(t, &form.counts[k], counts[k]);
   for (std::size_t k = 0; k < std::size(steps); ++k) store(t, &form.steps[k], steps[k]);
   update(t, function, a.ids[0], b.ids[0], made.ids[0]);
-  return made;
+  return is_number ? get_item(t, made, of_int(zero, true)) : made;
 }
 
 /// The operator by element, with its results at an address.

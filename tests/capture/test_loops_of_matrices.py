@@ -40,7 +40,7 @@ def stays_inside(marked, most_early=3):
     """Do the loops call NumPy's loops, and come to their ends? Another thread may ask for the GIL now and then."""
     entries = loops(marked)
     early = sum(exit["taken"] for entry in entries for exit in entry["exits"] if exit["early"])
-    return bool(entries) and early <= most_early and any("object -1" in entry["graph"] or "update" in entry["graph"] for entry in entries)
+    return bool(entries) and early <= most_early and any(part in entry["graph"] for entry in entries for part in ("object -1", "update", "call.reads dot"))
 
 
 DTYPES = [float, complex, "f4", "i8", "i4"]
@@ -53,6 +53,7 @@ DTYPES = [float, complex, "f4", "i8", "i4"]
     "t = a[i] @ b[i]; c[i] = t @ t; s = t", "c[i] = c[i] @ a[i]", "c[i] = a[i - 1] @ c[i - 1]", "v = b[i, 0]; v = a[i] @ v; c[i, 1] = v",
     "c[i, 0] = b[i, :, 0] @ a[i]", "c[i, 0] = (b[i, 0] @ a[i]) @ b[i].T", "c[i] = a[i] / b[i]", "m = a[i]; m += b[i]; c[i] = m", "c[i, 2] = a[i, 0] + b[i, 1] * y",
     "c[i, 2] += a[i, 0]", "c[i] = s; s = a[i] @ s", "t = a[i] @ b[i]; c[i, 0, 1] = t[1, 2]; s = t + t",
+    "c[i, 0, 0] = a[i, 0] @ b[i, 1]", "s = a[i, 0] @ b[i, :, 1]; c[i, 1, 1] = s", "c[i, 3, 3] = a[i, 2, ::2] @ b[i, 1::2, 1]", "s = (a[i, :1, 1] @ b[i, 1:2, 0]) * x; c[i, 0, 0] = s",
 ])  # fmt: skip
 def test_statements(statement, dtype):
     form = made(f"def form(a, b, c, x, y, s):\n    for i in range(len(a)):\n        {statement}\n    return a, c, s, i")
@@ -176,7 +177,7 @@ def form(a):
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, 1e308, 1e-320, 0.0])
-@pytest.mark.parametrize("statement", ["c[i] = a[i] @ b[i]", "c[i] = a[i] * b[i]", "c[i] += a[i] * 2", "c[i] = b[i] / a[i]"])
+@pytest.mark.parametrize("statement", ["c[i] = a[i] @ b[i]", "c[i, 0, 0] = a[i, 0] @ b[i, 1]", "c[i] = a[i] * b[i]", "c[i] += a[i] * 2", "c[i] = b[i] / a[i]"])
 def test_warnings_and_special_numbers(statement, special):
     form = made(f"def form(a, b, c):\n    for i in range(len(a)):\n        {statement}\n    return c, i")
     for dtype in (float, complex, "f4"):
