@@ -278,6 +278,7 @@ Captured<Value*> method_fill(const Call& call) {
   FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
   if (v[1]->is_array() && v[1]->wrap() == Wrap::NdArray)
     return break_at(BreakId::UnsupportedArgument, "fill() with an array");
+  if (is_sequence(*v[1])) return break_at(BreakId::WouldRaise, "setting an array element with a sequence");
   FRAMEJIT_REQUIRE(store(call.session, x->id(), v[1]));
   return call.session.values().constant(Py_None);
 }

@@ -234,11 +234,7 @@ Captured<Value*> out_of_place(Session& session, const char* name, Op op, const O
 
 }  // namespace
 
-namespace {
-
-bool is_sequence(const Value& value) { return value.kind == ValueKind::List || value.kind == ValueKind::Tuple; }
-
-}  // namespace
+namespace {}  // namespace
 
 Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* right) {
   bool inplace = nb >= kInplace;

@@ -89,6 +89,11 @@ Value* array_of_tensor(Session& session, Value* value) {
   return session.values().array(value->id(), Wrap::NdArray);
 }
 
+bool is_sequence(const Value& value) {
+  if (value.kind == ValueKind::Tuple || value.kind == ValueKind::List) return true;
+  return value.kind == ValueKind::Constant && (PyTuple_Check(value.object.get()) || PyList_Check(value.object.get()));
+}
+
 Captured<Operand> operand(Session& session, Value* value) {
   switch (value->kind) {
     case ValueKind::Constant: return constant_operand(session, value);
@@ -546,9 +551,26 @@ bool holds_all(DType to, DType from) {
 
 }  // namespace
 
+namespace {
+
+/// Is an array of this memory among the items of a sequence?
+bool holds_memory_of(const graph::Graph& graph, const Value& value, ValueId root) {
+  if (value.is_array()) return value.wrap() == Wrap::NdArray && graph.root(value.id()) == root;
+  if (value.kind != ValueKind::Tuple && value.kind != ValueKind::List) return false;
+  return std::any_of(value.items.begin(), value.items.end(),
+                     [&](const Value* item) { return holds_memory_of(graph, *item, root); });
+}
+
+}  // namespace
+
 Captured<bool> store(Session& session, ValueId dst, Value* value) {
   FRAMEJIT_TRY(source, operand(session, value));
-  DType to = session.graph().type(dst).dtype;
+  const graph::Type& target = session.graph().type(dst);
+  if (is_sequence(*value) && session.graph().type(source.id).rank() > target.rank())
+    return break_at(BreakId::WouldRaise, "setting an array element with a sequence");
+  if (is_sequence(*value) && holds_memory_of(session.graph(), *value, session.graph().root(dst)))
+    return break_at(BreakId::OverlappingMemory, "items of a sequence that are stored one by one where others are read");
+  const DType to = target.dtype;
   // An array is cast; a scalar out of range, or a NaN, raises.
   if (graph::is_int(to) && !source.is_array() && source.id != graph::kNoValue && !source.literal() &&
       !holds_all(to, source.type.dtype))

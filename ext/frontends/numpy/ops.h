@@ -88,6 +88,8 @@ Captured<ValueId> integer_product(Session& session, ValueId a, ValueId b, char o
 /// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would
 /// refuse.
 Captured<bool> store(Session& session, ValueId dst, Value* value);
+/// Is it a tuple or a list of Python's? As an operand it is the array that NumPy makes of it.
+bool is_sequence(const Value& value);
 /// Stores the result of a ufunc into the array that it was told to write: cast under the 'same_kind' rule, broadcast to
 /// it.
 Captured<bool> store_result(Session& session, ValueId dst, ValueId result);
