@@ -39,3 +39,21 @@ def test_depths_that_fit_are_in_the_graph():
     marked(np.arange(3.0), np.zeros((3, 3)))
     assert "write" in "".join(marked.graphs())
     assert_same(function, lambda: (np.arange(3.0), np.zeros((3, 3))), calls=2)
+
+
+VALUES = [(1.5, 2.0, 3), (300.7, -5.0, 200), (np.inf, 1.0, 2**40), (np.nan, 1e300, -1), (np.float64(3.7), np.float64(-1.2), np.int64(7)), (np.float32(1e30), -0.0, 2**65)]
+DTYPES = [np.int8, np.uint8, np.int64, np.uint64, np.float16, np.float32, float, complex, bool]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("statement", [
+    "c[:] = [x, x, y]", "c[:] = [1, 2, 300]", "c[:] = (1.0, 2.5, -3.7)", "c[:] = [k, k, 1]", "c[:] = (x, k, True)", "c[:] = [float(x), 1, 2]", "c[:] = [x + y, x * y, y]",
+    "c[:] = [k * k, 2, 3]", "c[None] = [[x, k, y]]", "c[:2] = [float(x), float(y)]", "c[:] = [np.float32(y), 1, 2]", "c[:] = [-1, 2, 3]", "c[:] = [c * 2][0]",
+    "c[:] = np.full(3, k, c.dtype)", "c.fill(k)", "c[0] = k",
+])  # fmt: skip
+def test_integers_hold_what_is_stored(statement, dtype):
+    """NumPy refuses Python's numbers that an integer does not hold, one by one; it casts those of arrays."""
+    scope = {"np": np}
+    exec(f"def function(c, x, y, k):\n    {statement}\n    return c\n", scope)
+    for given in VALUES:
+        assert_same(scope["function"], lambda: (np.arange(3).astype(dtype), *given), calls=2)

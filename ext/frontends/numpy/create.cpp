@@ -89,6 +89,9 @@ Captured<ValueId> fill_value(Session& session, Value* value, std::optional<DType
   // copyto of a NaN into integers warns or not, by version.
   if (graph::is_float(number.type.dtype) && !graph::is_float(to) && !graph::is_complex(to))
     return break_at(BreakId::UnsupportedArgument, "a float as fill value of integers");
+  // It becomes an int64 on the way to a bool.
+  if (to == DType::Bool && number.literal() && !arrays::pack(number.type.value, number.type.dtype))
+    return break_at(BreakId::WouldRaise, "a Python int too large for an int64");
   return convert(session, number, to);
 }
 

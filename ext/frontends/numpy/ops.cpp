@@ -563,6 +563,31 @@ bool holds_memory_of(const graph::Graph& graph, const Value& value, ValueId root
 
 }  // namespace
 
+namespace {
+
+/// What is stored, in its dtype. An array is cast; a scalar out of range, or a NaN, raises.
+Captured<ValueId> stored(Session& session, const Operand& source, DType to) {
+  if (graph::is_int(to) && !source.is_array() && source.id != graph::kNoValue && !source.literal() &&
+      !holds_all(to, source.type.dtype))
+    return break_at(BreakId::UnsupportedArgument, "a NumPy scalar into integers that may not hold it");
+  return convert(session, source, to);
+}
+
+/// NumPy stores the scalars of a sequence one by one, so integers have to hold them.
+Captured<bool> check_items(Session& session, const Value& sequence, DType to) {
+  for (Value* item : sequence.items) {
+    if (is_sequence(*item)) {
+      FRAMEJIT_REQUIRE(check_items(session, *item, to));
+    } else {
+      FRAMEJIT_TRY(source, operand(session, item));
+      FRAMEJIT_REQUIRE(stored(session, source, to));
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 Captured<bool> store(Session& session, ValueId dst, Value* value) {
   FRAMEJIT_TRY(source, operand(session, value));
   const graph::Type& target = session.graph().type(dst);
@@ -571,11 +596,8 @@ Captured<bool> store(Session& session, ValueId dst, Value* value) {
   if (is_sequence(*value) && holds_memory_of(session.graph(), *value, session.graph().root(dst)))
     return break_at(BreakId::OverlappingMemory, "items of a sequence that are stored one by one where others are read");
   const DType to = target.dtype;
-  // An array is cast; a scalar out of range, or a NaN, raises.
-  if (graph::is_int(to) && !source.is_array() && source.id != graph::kNoValue && !source.literal() &&
-      !holds_all(to, source.type.dtype))
-    return break_at(BreakId::UnsupportedArgument, "a NumPy scalar into integers that may not hold it");
-  FRAMEJIT_TRY(elements, convert(session, source, to));
+  if (is_sequence(*value) && graph::is_int(to)) FRAMEJIT_REQUIRE(check_items(session, *value, to));
+  FRAMEJIT_TRY(elements, stored(session, source, to));
   return write(session, dst, elements);
 }
 
