@@ -10,7 +10,7 @@ import numpy as np
 from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._api._errors import GraphBreakError
-from framejit._autodiff._tape import Node, Tape, function_of, given_back, note, thread, zeros_like
+from framejit._autodiff._tape import Node, Tape, function_of, given_back, note, plain_value, thread, zeros_like
 from framejit._autodiff._traced_array import Traced, apply
 
 Tensor = _core.Tensor
@@ -89,10 +89,21 @@ def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
 
 
 def _gradients(gradient: Callable[..., Any], values: tuple[Any, ...], places: tuple[int, ...]) -> Any:
-    """The gradients of a call. Operators on one number of float16 are NumPy's own: theirs is that of float32, rounded."""
+    """The gradients of a call.
+
+    Functions and methods of numbers of NumPy that are not compiled have those of arrays of no axes. Operators on one
+    number of float16 are NumPy's own: theirs is that of float32, rounded.
+    """
     try:
         return apply(gradient, values, {})
     except GraphBreakError:
+        if any(map(_is_number, values)):
+            found = _gradients(
+                gradient, tuple(apply(np.asarray, (x,), {}) if _is_number(x) else x for x in values), places
+            )
+            many = found if len(places) > 1 else (found,)
+            back = [one[()] if _is_number(values[at]) else one for at, one in zip(places, many, strict=True)]
+            return back if len(places) > 1 else back[0]
         if not any(map(_is_half, values)):
             raise
     found = apply(gradient, tuple([value.astype(np.float32) if _is_half(value) else value for value in values]), {})
@@ -101,6 +112,10 @@ def _gradients(gradient: Callable[..., Any], values: tuple[Any, ...], places: tu
         one.astype(values[at].dtype) if _is_half(values[at]) else one for at, one in zip(places, many, strict=True)
     ]
     return narrow if len(places) > 1 else narrow[0]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(plain_value(value), np.inexact)
 
 
 def _is_half(value: Any) -> bool:

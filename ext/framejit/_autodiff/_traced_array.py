@@ -172,16 +172,16 @@ class Traced(Followed):
         if name in ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides"):
             return getattr(self.value, name)
         if name == "T":
-            return apply(np.ndarray.transpose, (self,), {})
+            return apply(_method(self, "transpose"), (self,), {})
         if name in ("real", "imag"):
             return apply(getattr(np, name), (self,), {})
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
         if name in _WRITING_METHODS:
             return functools.partial(_WRITING_METHODS[name], self)
-        method = getattr(np.ndarray, name)
-        if not callable(method) or name in _UNFOLLOWED:
+        if not callable(getattr(np.ndarray, name)) or name in _UNFOLLOWED:
             raise lost(f"ndarray.{name}")
+        method = _method(self, name)
         return lambda *args, **keywords: apply(method, (self, *args), keywords)
 
     def __iter__(self) -> Any:
@@ -286,6 +286,16 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     on_it = np.zeros(a.shape, bool)
     np.fill_diagonal(on_it, True, wrap)
     _put(a, np.flatnonzero(on_it), val)
+
+
+def _method(traced: Traced, name: str) -> Callable[..., Any]:
+    """The method of an array, or of a number, whose gradient is that of the array's method."""
+    return getattr(np.ndarray, name) if isinstance(traced.value, np.ndarray) else _method_of_number(name)
+
+
+@functools.cache
+def _method_of_number(name: str) -> Callable[..., Any]:
+    return lambda number, *args, **keywords: getattr(number, name)(*args, **keywords)
 
 
 def _fill(a: Any, value: Any) -> None:

@@ -239,6 +239,23 @@ def variance_back(value: Any, x: Any, axis: Any, ddof: Any, keepdims: Any, root:
     return (spread_sum(slope, wide, axis, keepdims) * centred).astype(np.asarray(x).dtype)
 
 
+def shares_of_extreme(x: Any, extreme: Any, axis: Any, keepdims: Any) -> Any:
+    """Of each element, the share that it has in the extreme one: equal parts for those that are equal to it."""
+    hit = np.equal(x, spread_sum(extreme, x, axis, keepdims))
+    return np.divide(hit, hit.sum(axis=axis, keepdims=True), dtype=np.result_type(x, np.float32))
+
+
+def extreme_back(value: Any, x: Any, extreme: Any, axis: Any, keepdims: Any) -> Any:
+    """The cotangent of np.max or np.min."""
+    shares = shares_of_extreme(x, extreme, axis, keepdims)
+    return (spread_sum(value, x, axis, keepdims) * shares).astype(np.asarray(x).dtype)
+
+
+def weighted_extreme(values: Any, x: Any, extreme: Any, axis: Any, keepdims: Any) -> Any:
+    """The values where the extremes are."""
+    return (values * shares_of_extreme(x, extreme, axis, keepdims)).sum(axis=axis, keepdims=keepdims)
+
+
 def summed_backwards(array: Any, axis: Any, like: Any) -> Any:
     """The sums from each element on, in the shape of `like`."""
     if axis is None:
@@ -654,6 +671,28 @@ _rule(
     np.ndarray.std,
     signature="a, axis=None, dtype=None, out=None, ddof=0, keepdims=False",
     a=lambda a, axis, ddof, keepdims, **_: Call(variance_back, G, a, axis, ddof, keepdims, Y),
+)
+_rule(
+    np.max,
+    np.min,
+    np.ndarray.max,
+    np.ndarray.min,
+    signature="a, axis=None, out=None, keepdims=False",
+    a=lambda a, axis, keepdims, **_: Call(extreme_back, G, a, Y, axis, keepdims),
+)
+_rule(
+    extreme_back,
+    signature="value, x, extreme, axis, keepdims",
+    x=lambda **_: None,
+    extreme=lambda **_: None,
+    value=lambda value, x, extreme, axis, keepdims: Call(weighted_extreme, G, x, extreme, axis, keepdims),
+)
+_rule(
+    weighted_extreme,
+    signature="values, x, extreme, axis, keepdims",
+    x=lambda **_: None,
+    extreme=lambda **_: None,
+    values=lambda values, x, extreme, axis, keepdims: Call(extreme_back, G, x, extreme, axis, keepdims),
 )
 _rule(
     np.prod,
