@@ -299,7 +299,8 @@ class Vectors : Rounds {
       only_f32 = false;
     }
     const auto see = [&](Id v) {
-      if (!compares(v)) only_f32 = only_f32 && cfg_.at(v).type == Type::F32;
+      const bool is_mask = compares(v) && form(v).kind == Form::Lanes;  // else an integer, put into all lanes
+      if (!is_mask) only_f32 = only_f32 && cfg_.at(v).type == Type::F32;
     };
     for (const Step& s : order_) {
       const Node& n = cfg_.at(s.id);

@@ -296,6 +296,19 @@ def test_columns_that_are_read_and_stored(step):
     assert abs(step) < 8 or any("= waits" in text for text in texts(marked))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int32])
+@pytest.mark.parametrize("condition", ["abs(k) <= 1.5", "k == 1", "k > x[0]", "not k"])
+def test_conditions_that_no_round_changes(condition, dtype):
+    """They are integers in all lanes, of which there are as many as fit, also if all that is stored is shorter."""
+    scope = {}
+    exec(f"def form(a, x, k):\n    for i in range(len(a)):\n        if {condition}:\n            a[len(a) - 1 - i] *= 2", scope)
+    marked = fj.jit(scope["form"], capture_mode="bytecode")
+    for k in (1, 1.5, np.float32(1), 2, 0):
+        for n in (40, 17, 40):
+            given = [(np.arange(n).astype(dtype), np.ones(3), k) for _ in range(2)]
+            check_same(run(scope["form"], given[0]), run(marked, given[1]), f"{k!r} {n}")
+
+
 def test_sums_of_powers_of_few_rounds():
     """They are added in lanes from a vector of rounds on, and four after each other before."""
 
