@@ -571,6 +571,17 @@ bool share_quotients(Cfg& cfg) {
   return changed;
 }
 
+/// A block to which control comes from one block only need not poll if that one has done it.
+void drop_repeated_polls(Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  std::vector<bool> has_polled(cfg.blocks.size(), false);
+  for (const uint32_t b : shape.order) {
+    bool polled = shape.before[b].size() == 1 && has_polled[shape.before[b][0]];
+    std::erase_if(cfg.blocks[b].nodes, [&](Id id) { return cfg.at(id).op == Op::Poll && std::exchange(polled, true); });
+    has_polled[b] = polled;
+  }
+}
+
 /// Takes out what nothing uses.
 void drop_unused(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
@@ -651,6 +662,7 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   simplify();
   drop_unused(cfg);
   simplify(drop_checks(cfg));
+  drop_repeated_polls(cfg);
   simplify(count_bits(cfg));
   if (parallel) {
     make_parallel(cfg, vector_bytes, *parallel);

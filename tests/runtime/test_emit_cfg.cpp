@@ -467,6 +467,24 @@ TEST(EmitCfg, ALoopThatStoresNothingLoadsNothingAgain) {
   }
 }
 
+TEST(EmitCfg, ABlockDoesNotPollAfterTheOnlyOneThatLeadsToIt) {
+  Cfg g = sums_of_one_number(false);
+  g.exits.push_back({g.blocks[1].params, 1});
+  for (const uint32_t block : {1, 2}) {
+    Node poll;
+    poll.op = Op::Poll;
+    poll.exit = 1;
+    add(g, block, poll);
+  }
+  ASSERT_EQ(cfg::verify(g), "");
+  cfg::optimize(g);
+  const std::string text = cfg::print(g);
+  const std::size_t only = text.find("poll");
+  EXPECT_NE(only, std::string::npos) << text;
+  EXPECT_EQ(text.find("poll", only + 1), std::string::npos) << text;
+  EXPECT_LT(text.find("# loop depth 1"), only) << text;
+}
+
 TEST(EmitCfg, WhatOneBranchUsesIsComputedThere) {
   // Each round stores i * i * i if i is not the symbol.
   Cfg g;
