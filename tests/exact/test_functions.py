@@ -26,7 +26,7 @@ def make_function(text: str):
 
 
 SHAPES = [
-    "return np.concatenate((x, y))", "return np.concatenate([x, y, x], axis=-1)", "return np.stack([x, y])",
+    "return np.concatenate((x, y))", "return np.concatenate([x, y, x], axis=-1)", "return np.concatenate([x.T[:0], x.T[-1:]])", "return np.concatenate([x[-1:], x.T[:0]])", "return np.stack([x, y])",
     "return np.stack((x, y), axis=-1) + 1", "return np.hstack((x, y))", "return np.vstack((x, y))", "return np.column_stack((x, y))",
     "return np.dstack((x, y))", "return np.roll(x, 1)", "return np.roll(x, -3, axis=0)", "return np.roll(x, (1, 2), axis=(0, -1))",
     "return np.flip(x)", "return np.flip(x, axis=0) + y", "return np.flip(x, 0)", "return np.fliplr(x)", "return np.rot90(x)",

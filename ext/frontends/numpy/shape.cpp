@@ -472,8 +472,11 @@ Captured<Value*> call_concatenate(const Call& call) {
     for (std::size_t i = 0; i < shape.size(); ++i)
       if (i != along && !graph.shapes().equal(shape[i], type.shape[i]))
         return break_at(BreakId::WouldRaise, "arrays that differ in shape");
+    // An empty array is contiguous in all orders, but its strides count.
+    const bool is_empty =
+        std::any_of(type.shape.begin(), type.shape.end(), [&](const Dim& n) { return graph.shapes().equal(n, 0); });
     if (rank > 1 && type.strides != graph::c_strides(type.dtype, type.shape) &&
-        !graph::is_c_contiguous(graph.shapes(), type))
+        (is_empty || !graph::is_c_contiguous(graph.shapes(), type)))
       return library_call(session, call.callable, call.args, call.keywords);
     length = length + type.shape[along];
   }
