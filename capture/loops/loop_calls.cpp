@@ -83,7 +83,8 @@ Result run_loop(int64_t row, Operands... operands) {
   const auto& loop = *reinterpret_cast<const ScalarLoop*>(row);
   Result result{};
   char* args[] = {reinterpret_cast<char*>(&operands)..., reinterpret_cast<char*>(&result)};
-  const intptr_t count = 1, steps[] = {static_cast<intptr_t>(sizeof operands)..., sizeof result};
+  // NumPy gives scalars steps of 0, by which its power knows that all exponents are 2.
+  const intptr_t count = 1, steps[] = {(static_cast<void>(operands), intptr_t{0})..., sizeof result};
   loop.function(args, &count, steps, loop.data);
   return result;
 }

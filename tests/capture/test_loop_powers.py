@@ -50,7 +50,20 @@ def by_a_variable(a, out, exponent=2.0):
         out[i] = a[i] ** exponent
 
 
-FORMS = (squares, cubes, roots, squares_by_name, of_some, of_floats, by_a_variable)
+def by_numpy(a, out):
+    """Where both are scalars, np.power has products and roots, not pow, for some exponents."""
+    for i in range(len(a)):
+        x = abs(a[i])
+        out[i] = np.power(x, 2) + 3 * np.power(x, 0.5) + 5 * np.power(x, 1) + 7 * np.power(x, 0) + 9 * np.power(x, 3) - np.power(x, 2.5)
+
+
+def by_numpy_and_a_scalar(a, out):
+    exponent, negative = np.float64(2.0), -1.0
+    for i in range(len(a)):
+        out[i] = np.power(a[i], exponent) - np.power(a[i] * a[i] + 1.0, negative)
+
+
+FORMS = (squares, cubes, roots, squares_by_name, of_some, of_floats, by_a_variable, by_numpy, by_numpy_and_a_scalar)
 RNG = np.random.default_rng(3)
 NUMBERS = {
     "usual": RNG.normal(size=4001),
