@@ -181,10 +181,11 @@ Captured<Value*> number_binary(Executor& x, int nb, Value* left, Value* right) {
           FRAMEJIT_REQUIRE(expect_number(x, graph::Op::NotEqual, number));
         }
       }
-      // int / int is rounded once: exact only where both are floats exactly, which f64() guards for Dims.
+      // int / int is rounded once: exact only if both are floats exactly, which f64() guards for those that vary.
+      const bool of_ints = !is_float_like(*left) && !is_float_like(*right);
       for (Value* v : {left, right})
-        if (v->is_constant() && PyLong_CheckExact(v->object.get()) && is_int_like(*left) && is_int_like(*right) &&
-            (dim_of(*v).value() > kExactFloat || dim_of(*v).value() < -kExactFloat))
+        if (of_ints && v->is_constant() &&
+            (!fits_int64(*v) || dim_of(*v).value() > kExactFloat || dim_of(*v).value() < -kExactFloat))
           return break_at(BreakId::ScalarOverflow);
     }
     FRAMEJIT_TRY(a, f64(x, left));
