@@ -354,7 +354,7 @@ std::shared_ptr<Entry> read_entry(ArchiveReader& a, ObjectReader& objects, Code 
   const CompileOptions options = options_of(is_call);
   std::optional<region::Compiled> compiled;
   if (code == Code::Loop) {
-    std::unique_ptr<codegen::KernelCode> loop_code;
+    std::unique_ptr<region::LoopCode> loop_code;
     region->loop = read_loop(a, objects, *region->view, loop_code);
     if (auto none = region::finish({}, options)) compiled = std::move(*none);
     if (compiled) compiled->loop_code = std::move(loop_code);

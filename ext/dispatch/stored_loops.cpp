@@ -225,11 +225,12 @@ void write_loop(ArchiveWriter& a, ObjectWriter& objects, const LoopProgram& prog
   a(program.carried, program.line, program.last_line, program.has_scratch, program.has_long_vectors, program.unboxed,
     program.boxed);
   a.put(loop.code() != nullptr);
-  if (loop.code()) a(loop.code()->name, loop.code()->bytes);
+  if (loop.code())
+    a(loop.code()->kernel.name, loop.code()->kernel.bytes, loop.code()->goes_round, loop.code()->is_flat);
 }
 
 std::shared_ptr<LoopProgram> read_loop(ArchiveReader& a, ObjectReader& objects, const capture::CodeView& view,
-                                       std::unique_ptr<codegen::KernelCode>& code) {
+                                       std::unique_ptr<region::LoopCode>& code) {
   auto program = std::make_shared<LoopProgram>();
   for (std::size_t count = a.size(); count > 0 && a.ok; --count) program->fetched.push_back(objects.source());
   for (std::size_t count = a.size(); count > 0 && a.ok; --count) program->held.emplace_back(objects.object());
@@ -238,8 +239,8 @@ std::shared_ptr<LoopProgram> read_loop(ArchiveReader& a, ObjectReader& objects, 
   a(program->carried, program->line, program->last_line, program->has_scratch, program->has_long_vectors,
     program->unboxed, program->boxed);
   if (a.get<bool>()) {
-    code = std::make_unique<codegen::KernelCode>();
-    a(code->name, code->bytes);
+    code = std::make_unique<region::LoopCode>();
+    a(code->kernel.name, code->kernel.bytes, code->goes_round, code->is_flat);
   }
   a.ok = a.ok && is_sound(*program, view) &&
          std::none_of(program->fetched.begin(), program->fetched.end(), [](const auto& source) { return !source; });

@@ -17,7 +17,6 @@ void write_loop(region::ArchiveWriter& a, ObjectWriter& objects, const capture::
 
 /// Null, with `ok` cleared, if the bytes are no such thing. `code` stays null if the machine code is elsewhere.
 std::shared_ptr<capture::LoopProgram> read_loop(region::ArchiveReader& a, ObjectReader& objects,
-                                                const capture::CodeView& view,
-                                                std::unique_ptr<codegen::KernelCode>& code);
+                                                const capture::CodeView& view, std::unique_ptr<region::LoopCode>& code);
 
 }  // namespace framejit::ext::dispatch

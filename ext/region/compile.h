@@ -28,12 +28,19 @@ struct CompileOptions {
   runtime::PlanOptions plan;
 };
 
+/// The machine code of a loop, and what is known of its graph as it was captured.
+struct LoopCode {
+  codegen::KernelCode kernel;
+  bool goes_round = false;  // may control come back to a block?
+  bool is_flat = false;     // it goes round no loops but those of the bytecode's loop: none within another
+};
+
 struct Compiled {
   std::unique_ptr<runtime::Plan> plan;
   int64_t passes_ns = 0, codegen_ns = 0;
-  int64_t library_calls = 0;                       // of a run: NumPy loops, functions of libraries and custom operators
-  bool calls_python = false;                       // functions of libraries or custom operators
-  std::unique_ptr<codegen::KernelCode> loop_code;  // of a region's loop, if another process has made it
+  int64_t library_calls = 0;            // of a run: NumPy loops, functions of libraries and custom operators
+  bool calls_python = false;            // functions of libraries or custom operators
+  std::unique_ptr<LoopCode> loop_code;  // of a region's loop, if another process has made it
 
   bool per_call_flags() const { return plan->program().per_call_flags; }
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "capture/loops/recursion.h"
+#include "capture/loops/translator.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 #include "codegen/emit_cfg.h"
@@ -73,6 +74,23 @@ void* scratch() {
   return memory;
 }
 
+/// Looks at the graph as it was captured.
+void note_flow(const cfg::Cfg& graph, LoopCode& code) {
+  const cfg::Shape shape = cfg::shape_of(graph);
+  code.goes_round = shape.goes_round;
+  code.is_flat = true;
+  std::vector<bool> is_behind(graph.blocks.size(), false);
+  for (const uint32_t b : shape.order) {
+    is_behind[b] = true;
+    // Loops of one head have one depth, and a loop with several heads has none.
+    code.is_flat = code.is_flat && shape.depth[b] <= 1 && graph.blocks[b].level <= 1;
+    for (int k = 0; k < graph.blocks[b].successors(); ++k) {
+      const uint32_t next = graph.blocks[b].to[k].block;
+      code.is_flat = code.is_flat && (!is_behind[next] || shape.dominates(next, b));
+    }
+  }
+}
+
 /// Bytes of a vector, 0: there are none.
 int vector_width() {
   switch (module::target_cpu().isa) {
@@ -86,39 +104,40 @@ int vector_width() {
 }  // namespace
 
 Expected<codegen::KernelCode, std::string> CompiledLoop::code_of(cfg::Cfg& graph, const std::string& name,
-                                                                 std::optional<int> vector_bytes,
-                                                                 bool& is_found) const {
+                                                                 std::optional<int> vector_bytes, bool& is_found,
+                                                                 std::optional<cfg::Cfg>* copy) const {
   const codegen::Isa isa = module::target_cpu().isa;
   const codegen::StoredCode stored(store_, graph, isa, vector_bytes ? std::to_string(*vector_bytes) : "optimized");
   codegen::KernelCode code;
   is_found = stored.find(code);
   if (!is_found) {
+    if (copy) *copy = graph;
     FRAMEJIT_TRY(emitted, emit(graph, name, vector_bytes));
     code = std::move(emitted);
     stored.add(code);
   }
 #ifndef NDEBUG
   if (is_found) {
-    cfg::Cfg copy = graph;
-    FRAMEJIT_TRY(emitted, emit(copy, name, vector_bytes));
-    FRAMEJIT_CHECK(emitted.bytes == code.bytes, "stored code is not that of\n" + cfg::print(copy));
+    cfg::Cfg again = graph;
+    FRAMEJIT_TRY(emitted, emit(again, name, vector_bytes));
+    FRAMEJIT_CHECK(emitted.bytes == code.bytes, "stored code is not that of\n" + cfg::print(again));
   }
 #endif
   return code;
 }
 
-Expected<CompiledLoop::Kernel, std::string> CompiledLoop::seal(codegen::KernelCode code,
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::seal(const codegen::KernelCode& code,
                                                                std::optional<int> saved_passes) {
   const std::span<const uint8_t> piece(code.bytes);
   FRAMEJIT_TRY(block, runtime::CodeBlock::seal({&piece, 1}));
-  return Kernel{std::move(block), std::move(code.listing), {}, {}, saved_passes};
+  return Kernel{std::move(block), code.listing, {}, {}, saved_passes};
 }
 
 Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile_graph(cfg::Cfg& graph, const std::string& name,
                                                                         std::optional<int> vector_bytes) const {
   bool is_found = false;
   FRAMEJIT_TRY(code, code_of(graph, name, vector_bytes, is_found));
-  return seal(std::move(code), is_found ? vector_bytes : std::nullopt);
+  return seal(code, is_found ? vector_bytes : std::nullopt);
 }
 
 Expected<codegen::KernelCode, std::string> CompiledLoop::emit(cfg::Cfg& graph, const std::string& name,
@@ -170,43 +189,47 @@ std::size_t CompiledLoop::code_bytes() const {
   return bytes;
 }
 
-Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
+Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(const capture::Region& region,
                                                                         const guards::GuardProgram& guards,
-                                                                        const std::string& name,
-                                                                        const Options& options) {
+                                                                        Options options) {
   auto loop = std::make_unique<CompiledLoop>();
+  std::shared_ptr<capture::LoopProgram> program = region.loop;
   cfg::Cfg& graph = program->cfg;
   if (program->has_scratch && !scratch()) return Unexpected<std::string>("no memory for vectors");
   const int width = vector_width();
   const bool widened = options.widened || program->has_long_vectors;
-  if (!widened && !options.interpreted && !program->recursion && width > 0 && cfg::shape_of(graph).goes_round)
-    loop->captured_ = graph;
+  const bool may_widen = !widened && !options.interpreted && !program->recursion && width > 0;
   const int64_t start = now_ns();
-  loop->name_ = name;
+  loop->region_ = &region;
+  loop->name_ = region.function;
   loop->listed_ = options.listing;
   if (program->recursion) {
     loop->self_ = &program->recursion->self;
     if (!options.interpreted) cfg::inline_self_calls(graph, program->recursion->self, program->recursion->at_start);
   }
   if (!options.listing && !options.interpreted && !program->recursion) loop->store_ = options.store;
-  if (!loop->captured_ && loop->store_) loop->original_ = std::make_unique<cfg::Cfg>(graph);
   // A call of itself may be given up by an exception, for which bodies of loops have no way out.
   const bool calls_itself = program->recursion != nullptr;
   const int vector_bytes = widened ? width : 0;
   cfg::ParallelLoops loops{.for_threads = vector_bytes > 0 && !calls_itself && runtime::ParallelLoop::is_wanted(),
                            .vectors = options.widened && !calls_itself};
   if (vector_bytes == 0) {
-    bool is_found = options.code != nullptr;
-    if (is_found) {
-      loop->code_ = std::make_unique<codegen::KernelCode>(*options.code);
-    } else {
-      FRAMEJIT_TRY(code, loop->code_of(graph, name, 0, is_found));
-      loop->code_ = std::make_unique<codegen::KernelCode>(std::move(code));
+    const bool is_given = options.code != nullptr;
+    bool is_found = is_given;
+    if (!is_given) {
+      options.code = std::make_unique<LoopCode>();
+      if (may_widen || loop->store_) note_flow(graph, *options.code);
+      const bool is_kept = loop->store_ || (may_widen && options.code->goes_round);
+      FRAMEJIT_TRY(code, loop->code_of(graph, loop->name_, 0, is_found, is_kept ? &loop->captured_ : nullptr));
+      options.code->kernel = std::move(code);
     }
-    FRAMEJIT_TRY(kernel, seal(*loop->code_, is_found ? std::optional(0) : std::nullopt));
+    loop->may_widen_ = may_widen && options.code->goes_round;
+    loop->is_flat_ = options.code->is_flat;
+    FRAMEJIT_TRY(kernel, seal(options.code->kernel, is_found ? std::optional(0) : std::nullopt));
     loop->kernels_[0] = std::move(kernel);
-    if (!loop->store_ || !loop->code_->addresses.empty()) loop->code_.reset();
+    if (loop->store_ && !is_given && options.code->kernel.addresses.empty()) loop->code_ = std::move(options.code);
   } else {
+    if (loop->store_) loop->captured_ = graph;
     FRAMEJIT_TRY(kernel, loop->compile(graph, vector_bytes, loops));
     loop->kernels_[0] = std::move(kernel);
   }
@@ -228,8 +251,9 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
 
 /// Compiles the loop for several rounds at once. The kernels take turns from the next run on.
 void CompiledLoop::widen() {
-  const cfg::Cfg captured = std::move(*captured_);
+  const cfg::Cfg captured = captured_ ? std::move(*captured_) : program_->cfg;
   captured_.reset();
+  may_widen_ = false;
   const int64_t start = now_ns();
   const bool for_threads = runtime::ParallelLoop::is_wanted();
   cfg::ParallelLoops ways[] = {{.for_threads = for_threads, .vectors = false},
@@ -257,7 +281,7 @@ int64_t CompiledLoop::faster_half(std::vector<int64_t> ns) {
 
 /// A run that was cut goes on with the code for several rounds at once.
 void CompiledLoop::note_run(int64_t nanoseconds, bool was_cut) try {
-  if (captured_) {
+  if (may_widen_) {
     run_ns_ += nanoseconds;
     if (run_ns_ <= widen_after || (widen_after > 0 && run_ns_ <= kTimesCompiled * compile_ns_)) return;
     widen();
@@ -433,6 +457,13 @@ bool CompiledLoop::unbox(const Matched& m) {
   return true;
 }
 
+bool CompiledLoop::is_short(const Matched& m) const {
+  constexpr int64_t kFewNodes = 100'000;
+  if (!is_flat_) return false;
+  const int64_t rounds = capture::rounds_before(*region_->view, region_->entry, *m.live);
+  return 0 <= rounds && rounds <= kFewNodes / static_cast<int64_t>(program_->cfg.nodes.size());
+}
+
 /// Finds the memory of all arrays of the frame and of the guards, of lists of numbers, and of intermediate vectors.
 void CompiledLoop::find_memory(const Matched& m) {
   memory_.clear();
@@ -481,9 +512,9 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   objects[capture::LoopProgram::kScratch] = program_->has_scratch ? scratch() : nullptr;
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
-  original_.reset();
+  if (!may_widen_) captured_.reset();
   code_.reset();
-  const bool timed = captured_ || turns_ > 0;
+  const bool timed = may_widen_ || turns_ > 0;
   // A loop that is hardly ever left early is not given up: the clock takes longer than what a short one does.
   const bool measures =
       timed || !program_->unboxed.empty() || (left_early_ < 4 * kFewExits && 64 * left_early_ >= runs());
@@ -493,9 +524,9 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     part.runner->set_memory(&memory_);
   }
   const cfg::Inputs inputs{m.symbols, m.params, objects};
-  // Runs that were short so far are not watched.
-  const bool may_be_long = runs() < kFirstRuns || run_ns_ > kLongNanoseconds * runs();
-  std::optional<LongRun> watch(std::in_place, captured_ && may_be_long && widen_after < kNeverWidened);
+  // Runs that were short so far are not watched, nor are first runs that will be.
+  const bool may_be_long = may_widen_ && (runs() < kFirstRuns ? !is_short(m) : run_ns_ > kLongNanoseconds * runs());
+  std::optional<LongRun> watch(std::in_place, may_be_long && widen_after < kNeverWidened);
   if (!unbox(m)) return Outcome::Miss;
   for (std::size_t k = 0; k < unboxed_.size(); ++k) {
     void* const numbers = unboxed_[k]->numbers;

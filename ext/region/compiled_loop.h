@@ -26,12 +26,11 @@ class CompiledLoop {
     bool interpreted = false;  // runs go through the reference interpreter (stress)
     bool widened = false;      // several rounds at once from the first run on
     codegen::KernelStore* store = nullptr;
-    const codegen::KernelCode* code = nullptr;  // that another process has made; null: it is not there
+    std::unique_ptr<LoopCode> code;  // that another process has made; null: it is not there
   };
-  /// The failure is a sentence.
-  static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
-                                                                   const guards::GuardProgram& guards,
-                                                                   const std::string& name, const Options& options);
+  /// The loop of a region, which outlives it. The failure is a sentence.
+  static Expected<std::unique_ptr<CompiledLoop>, std::string> make(const capture::Region& region,
+                                                                   const guards::GuardProgram& guards, Options options);
 
   /// Runs the loop in a frame for which the guards hold. Error: no memory for the objects at the exit, which are None
   /// then; an exception is set. Miss: a list does not hold the numbers that it was captured with; nothing was done.
@@ -56,9 +55,12 @@ class CompiledLoop {
     return boxes_lists_ || (is_known && unboxing_ns_ > unboxed_ns_);
   }
   /// The graph as it was captured, until the first run, if machine code is kept or it may be compiled in other ways.
-  const cfg::Cfg* captured() const { return captured_ ? &*captured_ : original_.get(); }
-  /// The machine code for one round at a time, until the first run, if machine code is kept and has no addresses in it.
-  const codegen::KernelCode* code() const { return code_.get(); }
+  const cfg::Cfg* captured() const {
+    return captured_ ? &*captured_ : runs() == 0 && kernels_[0].saved_passes ? &program_->cfg : nullptr;
+  }
+  /// The machine code for one round at a time, until the first run, if it was made here, is kept and has no addresses
+  /// in it.
+  const LoopCode* code() const { return code_.get(); }
   std::string graph_text() const;
   const std::string& listing() const { return kernels_[use_].listing; }
   std::size_t code_bytes() const;
@@ -106,19 +108,24 @@ class CompiledLoop {
   static constexpr int64_t kTimesCompiled = 2;  // as long as so many compilations it has run at least
   Expected<Kernel, std::string> compile(cfg::Cfg& graph, int vector_bytes, cfg::ParallelLoops& loops) const;
   /// Code from the store, if it has it, else by the passes and code generation. No `vector_bytes`: the passes have run.
+  /// If there is a `copy`, it becomes the graph as it was, if passes change that.
   Expected<codegen::KernelCode, std::string> code_of(cfg::Cfg& graph, const std::string& name,
-                                                     std::optional<int> vector_bytes, bool& is_found) const;
+                                                     std::optional<int> vector_bytes, bool& is_found,
+                                                     std::optional<cfg::Cfg>* copy = nullptr) const;
   /// The same, ready to run.
   Expected<Kernel, std::string> compile_graph(cfg::Cfg& graph, const std::string& name,
                                               std::optional<int> vector_bytes) const;
-  static Expected<Kernel, std::string> seal(codegen::KernelCode code, std::optional<int> saved_passes);
+  static Expected<Kernel, std::string> seal(const codegen::KernelCode& code, std::optional<int> saved_passes);
   Expected<codegen::KernelCode, std::string> emit(cfg::Cfg& graph, const std::string& name,
                                                   std::optional<int> vector_bytes) const;
+  /// Does the bytecode tell that the loop has too few rounds to take long?
+  bool is_short(const guards::Matched& m) const;
   void find_memory(const guards::Matched& m);
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);
 
+  const capture::Region* region_ = nullptr;
   std::shared_ptr<capture::LoopProgram> program_;
   const guards::GuardProgram* guards_ = nullptr;
   std::vector<guards::GuardOperand> operands_;  // of LoopProgram::fetched
@@ -131,9 +138,12 @@ class CompiledLoop {
   std::array<Kernel, kKernels> kernels_;
   std::size_t use_ = 0;
   int64_t compile_ns_ = 0, run_ns_ = 0;
-  std::optional<cfg::Cfg> captured_;    // until it is widened
-  std::unique_ptr<cfg::Cfg> original_;  // else, if machine code is kept: until the first run
-  std::unique_ptr<codegen::KernelCode> code_;
+  bool may_widen_ = false;  // until it is widened
+  bool is_flat_ = false;    // see LoopCode
+  // Null: the program's graph is as it was captured, or that is not needed. Until the loop is widened, or if it cannot
+  // be: until the first run.
+  std::optional<cfg::Cfg> captured_;
+  std::unique_ptr<LoopCode> code_;
   std::size_t turns_ = 0;                  // how many kernels take turns
   std::array<cfg::Cfg, kKernels> graphs_;  // of kernels that take turns, but the first one
   std::size_t most_values_ = 0;

@@ -157,7 +157,7 @@ std::string Entry::link(std::shared_ptr<capture::Region> region, Compiled compil
   region_ = std::move(region);  // nothing changes it from here on
   references_.emplace(*region_);
   const bool sees_warnings = references_->any(is_of_warnings);
-  const std::unique_ptr<codegen::KernelCode> loop_code = std::move(compiled.loop_code);
+  std::unique_ptr<LoopCode> loop_code = std::move(compiled.loop_code);
   runner_.emplace(*region_, std::move(compiled), options, policy_, sees_warnings);
   const graph::Graph& graph = *region_->graph;
   std::vector<capture::SourceRef> sources = Materializer::sources(*region_);
@@ -173,8 +173,8 @@ std::string Entry::link(std::shared_ptr<capture::Region> region, Compiled compil
 
   if (region_->loop) {
     auto loop = CompiledLoop::make(
-        region_->loop, *guards_, region_->function,
-        {options.listing, options.interp, options.losing, module::kernel_store(options.cached), loop_code.get()});
+        *region_, *guards_,
+        {options.listing, options.interp, options.losing, module::kernel_store(options.cached), std::move(loop_code)});
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
   }

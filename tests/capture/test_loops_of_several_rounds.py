@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import threading
 import types
 
@@ -517,6 +519,50 @@ def test_one_long_call_changes_to_code_for_several_rounds(monkeypatch):
         os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert fj.stats()["internal_errors"] == errors
+
+
+THREADS = """
+import os, sys
+import numpy as np
+import framejit as fj
+
+def total(x):
+    s = 0.0
+    for i in range(len(x)):
+        s += x[i] * 2.0
+    return s
+
+def total_of_rows(x):
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(x.shape[1]):
+            s += x[i, j] * 2.0
+    return s
+
+function, x = {
+    "short": (total, np.ones(300)), "long": (total, np.ones(1_000_000)), "nest": (total_of_rows, np.ones((30, 30)))
+}[sys.argv[1]]
+before = len(os.listdir("/proc/self/task"))
+assert fj.jit(function)(x) == 2.0 * x.size
+print(len(os.listdir("/proc/self/task")) - before, fj.stats()["kernel_calls"])
+"""
+
+
+@pytest.mark.parametrize(("kind", "is_watched"), [("short", False), ("long", True), ("nest", True)])
+def test_first_runs_of_few_rounds_are_not_watched(kind, is_watched, tmp_path):
+    """It takes longer to start the thread that watches than such loops run. Only for a while is it there after its loop."""
+    environment = os.environ | {"FRAMEJIT_NUM_THREADS": "1", "FRAMEJIT_CACHE_DIR": str(tmp_path)}
+    environment |= {"FRAMEJIT_PROFITABILITY": "measure", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    seen = set()
+    for _ in range(6):  # all but the first process take the loop from the cache
+        done = subprocess.run(
+            [sys.executable, "-c", THREADS, kind], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        threads, loops = done.stdout.split()
+        seen.add(threads)
+        assert loops == "1"
+    assert "1" in seen if is_watched else seen == {"0"}
 
 
 def test_sums_of_integers_keep_their_exits(monkeypatch):
