@@ -35,6 +35,7 @@ struct Polynomial {
   std::vector<Term> terms;  // higher degree first, then by factors; the constant last; never only a constant
 
   static Dim make(std::vector<Term> terms);
+  static Dim of_term(Term term);  // that has factors
   static std::vector<Term> terms_of(const Dim& d);
   static const Polynomial* of(const Dim& d) { return d.poly_.get(); }
 };
@@ -100,7 +101,7 @@ Dim single(Factor factor) {
   Term term;
   term.factors.push_back(std::move(factor));
   term.coefficient = 1;
-  return Polynomial::make({std::move(term)});
+  return Polynomial::of_term(std::move(term));
 }
 
 Dim atom(FactorKind kind, const Dim& a, const Dim& b) {
@@ -249,6 +250,12 @@ Dim Polynomial::make(std::vector<Term> terms) {
   if (out.empty()) return 0;
   if (out.size() == 1 && out[0].factors.empty()) return out[0].coefficient;
   return Dim(std::make_shared<const Polynomial>(Polynomial{std::move(out)}));
+}
+
+Dim Polynomial::of_term(Term term) {
+  auto out = std::make_shared<Polynomial>();
+  out->terms.push_back(std::move(term));
+  return Dim(std::move(out));
 }
 
 std::vector<Term> Polynomial::terms_of(const Dim& d) {

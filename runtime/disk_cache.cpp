@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "graph/support/clock.h"
@@ -162,8 +163,8 @@ bool DiskCache::read(std::string_view file, std::string_view identity, std::stri
   for (const KernelCode::Address& address : code.addresses)
     if (uint64_t{address.at} + sizeof(void*) > header.code) return false;
   if (rest.empty()) return false;
-  code.bytes.resize(rest.size());
-  std::memcpy(code.bytes.data(), rest.data(), rest.size());
+  const auto* const first = reinterpret_cast<const uint8_t*>(rest.data());
+  code.bytes.assign(first, first + rest.size());
   out = std::move(code);
   return true;
 }
@@ -238,15 +239,16 @@ bool DiskCache::find(std::string_view key, KernelCode& out) {
   struct stat info;
   if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || !is_ours(info) || info.st_size > kMostBytes)
     return false;
-  std::string file(static_cast<std::size_t>(info.st_size), '\0');
+  const auto most = static_cast<std::size_t>(info.st_size);
+  const std::unique_ptr<char[]> file(new char[most]);
   std::size_t size = 0;
-  while (size < file.size()) {
-    const ssize_t got = ::read(fd, file.data() + size, file.size() - size);
+  while (size < most) {
+    const ssize_t got = ::read(fd, file.get() + size, most - size);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (!read(std::string_view(file).substr(0, size), options_.identity, key, out)) return false;
+  if (!read({file.get(), size}, options_.identity, key, out)) return false;
   if (std::time(nullptr) - info.st_mtime > kRecent) futimens(fd, nullptr);
   return true;
 }

@@ -41,9 +41,10 @@ namespace {
 
 // ---- keys
 
-/// What NumPy computes with, which its version does not tell alone: its build, and what it was told by the environment.
-std::string numpy_identity() {
-  std::string out;
+/// Python and what NumPy computes with, which its version does not tell alone: its build, and what it was told by the
+/// environment. "": that cannot be found out.
+std::string identity_of_libraries() {
+  std::string out = std::string(Py_GetVersion()) + " ";
   const Ref<> version = Ref<>::steal(PyObject_GetAttrString(arrays::numpy_module(), "__version__"));
   if (version && PyUnicode_Check(version.get())) out += PyUnicode_AsUTF8(version.get());
   const Ref<> core = Ref<>::steal(PyImport_ImportModule("numpy._core._multiarray_umath"));
@@ -83,14 +84,13 @@ void add_argument(ArchiveWriter& a, PyObject* object) {
 }
 
 std::string key_of(CodeState& state, const FrameView& frame) {
-  static const std::string numpy = numpy_identity();
-  if (numpy.empty()) return {};
+  static const std::string libraries = identity_of_libraries();
+  if (libraries.empty()) return {};
   const JitSettings& settings = state.settings();
   const module::Config& config = module::config();
   ArchiveWriter a;
   a.text("captures");
-  a.text(Py_GetVersion());
-  a.text(numpy);
+  a.text(libraries);
   a(settings.fullgraph, settings.ast, settings.o1, settings.o2, settings.order, settings.plan.beside,
     settings.plan.block_bytes, settings.plan.resident, settings.plan.threads, settings.plan.memory_limit,
     config.instruction_limit, config.passes, config.profitability, state.compiles_loops());
@@ -398,9 +398,8 @@ std::unique_ptr<StoredCaptures> StoredCaptures::open(CodeState& state, const Com
 }
 
 bool StoredCaptures::read() {
-  codegen::KernelCode file;
-  if (!module::find_captures(store_, key_, file)) return false;
-  ArchiveReader a({reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()});
+  if (!module::find_captures(store_, key_, file_)) return false;
+  ArchiveReader a({reinterpret_cast<const char*>(file_.bytes.data()), file_.bytes.size()});
   for (std::size_t count = a.size(); count > 0 && a.ok; --count) {
     const auto place = a.get<int32_t>();
     records_[place] = a.text();
@@ -452,7 +451,9 @@ void StoredCaptures::add(CodeState& state, int32_t place, const FrameView& frame
     write_entry(a, objects, *entry);
   }
   if (!a.ok) return;
-  records_[place] = std::move(a.bytes);
+  std::string& added = added_[place];
+  added = std::move(a.bytes);
+  records_[place] = added;
   changed_ = true;
 }
 

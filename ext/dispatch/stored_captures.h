@@ -61,8 +61,10 @@ class StoredCaptures {
 
   codegen::KernelStore& store_;
   const std::string key_;
-  std::map<int32_t, std::string> records_;
-  bool changed_ = false, is_new_ = false;  // since the last write(); the file was not there
+  codegen::KernelCode file_;  // as it was read
+  std::map<int32_t, std::string> added_;
+  std::map<int32_t, std::string_view> records_;  // of the file, or added
+  bool changed_ = false, is_new_ = false;        // since the last write(); the file was not there
 };
 
 }  // namespace framejit::ext::dispatch

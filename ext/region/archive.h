@@ -194,6 +194,27 @@ void one(Archive& a, T& value) {
         a.text(value.str());
       }
     }
+  } else if constexpr (std::is_same_v<Plain, graph::Dims>) {
+    if constexpr (Archive::kReads) {
+      const std::size_t count = a.size();
+      const std::string_view constants = a.template get<bool>() ? a.take(count * sizeof(int64_t)) : std::string_view();
+      value.clear();
+      value.reserve(count);
+      for (std::size_t i = 0; i < count && a.ok; ++i) {
+        int64_t constant = 0;
+        if (!constants.empty()) std::memcpy(&constant, constants.data() + i * sizeof constant, sizeof constant);
+        value.emplace_back(constant);
+        if (constants.empty()) one(a, value.back());
+      }
+    } else {
+      const bool constants = std::all_of(value.begin(), value.end(), [](const auto& dim) { return dim.is_const(); });
+      a.size(value.size());
+      a.put(constants);
+      for (const graph::Dim& dim : value) {
+        if (constants) a.put(dim.value());
+        else one(a, dim);
+      }
+    }
   } else if constexpr (IsVector<Plain>::value) {
     using Element = typename Plain::value_type;
     if constexpr (Archive::kReads && (std::is_arithmetic_v<Element> || std::is_enum_v<Element>) &&
