@@ -21,7 +21,7 @@ uint8_t caches_of(const CodeItem& item) { return opcode_table()[item.op].caches;
 /// Writes line table entries; see Objects/locations.md of CPython and write_location_info_entry() of its compiler.
 class LocationWriter {
  public:
-  explicit LocationWriter(int line) : line_(line) {}
+  LocationWriter(int line, std::size_t items) : line_(line) { out_.reserve(4 * items); }
 
   void add(const Position& position, uint32_t units) {
     while (units > 8) {
@@ -30,7 +30,7 @@ class LocationWriter {
     }
     if (units > 0) entry(position, units);
   }
-  std::string take() { return std::move(out_); }
+  std::string take() const { return {out_.begin(), out_.end()}; }
 
  private:
   void entry(const Position& p, uint32_t units) {
@@ -66,7 +66,7 @@ class LocationWriter {
     line_ = p.line;
   }
 
-  void byte(unsigned value) { out_.push_back(static_cast<char>(value)); }
+  void byte(unsigned value) { out_.push_back(static_cast<uint8_t>(value)); }
   void head(unsigned form, uint32_t units) { byte(0x80 | form << 3 | (units - 1)); }
   void varint(uint32_t value) {
     for (; value >= 64; value >>= 6) byte(64 | (value & 63));
@@ -76,7 +76,7 @@ class LocationWriter {
     varint(value < 0 ? (0u - static_cast<uint32_t>(value)) << 1 | 1 : static_cast<uint32_t>(value) << 1);
   }
 
-  std::string out_;
+  std::vector<uint8_t> out_;
   int32_t line_;
 };
 
@@ -153,22 +153,22 @@ CodeWriter::Layout CodeWriter::lay_out() const {
 }
 
 std::string CodeWriter::write_units(const Layout& layout) const {
-  std::string out;
-  out.reserve(2 * layout.offsets.back());
-  auto unit = [&](int op, uint32_t arg) {
-    out.push_back(static_cast<char>(op));
-    out.push_back(static_cast<char>(arg & 0xff));
+  std::string out(2 * layout.offsets.back(), '\0');
+  char* at = out.data();
+  const auto unit = [&at](int op, uint32_t arg) {
+    *at++ = static_cast<char>(op);
+    *at++ = static_cast<char>(arg & 0xff);
   };
   for (std::size_t i = 0; i < items.size(); ++i) {
     for (int k = layout.prefixes[i]; k > 0; --k) unit(kRaw.extended_arg, layout.args[i] >> (8 * k));
     unit(items[i].op, layout.args[i]);
-    for (int k = 0; k < caches_of(items[i]); ++k) unit(0, 0);
+    at += 2 * caches_of(items[i]);
   }
   return out;
 }
 
 std::string CodeWriter::write_positions(const Layout& layout, int firstlineno) const {
-  LocationWriter writer(firstlineno);
+  LocationWriter writer(firstlineno, items.size());
   for (std::size_t i = 0; i < items.size();) {
     std::size_t end = i + 1;
     if (py::kJoinsLocations)

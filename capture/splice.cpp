@@ -34,7 +34,6 @@
 #include "capture/splice.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "capture/code_writer.h"
@@ -52,9 +51,10 @@ uint8_t raw(int op) { return static_cast<uint8_t>(op); }
 class Layout {
  public:
   Layout(const CodeView& view, const std::vector<uint32_t>& chosen, uint32_t region_const)
-      : raw_(view.code()), view_(view), region_const_(region_const) {
+      : raw_(view.code()), view_(view), region_const_(region_const), sites_(chosen.size()) {
+    site_of_raw_.assign(raw_.instrs.size(), -1);
     for (uint32_t site : chosen) {
-      site_of_raw_[raw_index(site)] = site;
+      site_of_raw_[raw_index(site)] = static_cast<int64_t>(site);
       most_pops_ = std::max(most_pops_, view.instrs()[site].depth);
     }
     copy_user_code();
@@ -89,17 +89,19 @@ class Layout {
   }
 
   void copy_user_code() {
+    constexpr std::size_t kForSite = 6, kForPad = 32;  // about
+    writer.items.reserve(raw_.instrs.size() + kForSite * sites_ + kForPad);
     entry_.resize(raw_.instrs.size());
     own_.resize(raw_.instrs.size());
     for (uint32_t i = 0; i < raw_.instrs.size(); ++i) {
       const RawInstr& instr = raw_.instrs[i];
       entry_[i] = static_cast<uint32_t>(writer.items.size());
-      if (auto found = site_of_raw_.find(i); found != site_of_raw_.end()) {
+      if (site_of_raw_[i] >= 0) {
         const uint32_t jump = add(instr, kRaw.jump_forward, 0, static_cast<int32_t>(writer.items.size()) + 1);
         add(instr, kRaw.load_const, region_const_);
         const uint32_t question = add(instr, kRaw.unary_invert);
         to_pad_.push_back(add(instr, kRaw.pop_jump_if_true));
-        sites.push_back({found->second, jump, question, question + 2});
+        sites.push_back({static_cast<uint32_t>(site_of_raw_[i]), jump, question, question + 2});
       }
       own_[i] = static_cast<uint32_t>(writer.items.size());
       writer.items.push_back({instr.op, instr.arg, instr.target, instr.handler, instr.position, instr.prefixes});
@@ -152,7 +154,8 @@ class Layout {
   const CodeView& view_;
   uint32_t region_const_;
   int16_t most_pops_ = 0;
-  std::map<uint32_t, uint32_t> site_of_raw_;
+  std::size_t sites_;
+  std::vector<int64_t> site_of_raw_;   // -1: there is none
   std::vector<uint32_t> entry_, own_;  // raw index -> first item (its site's, if it has one), item of the instruction
   std::vector<uint32_t> to_pad_;
 };
