@@ -15,6 +15,13 @@ namespace {
 
 thread_local int raising = 0;  // calls that run
 
+/// Imports the module, unless it has been. Importing what is there already takes much longer than looking it up.
+Ref<> module_named(const char* name) {
+  const Ref<> key = Ref<>::steal(PyUnicode_FromString(name));
+  Ref<> found = key ? Ref<>::steal(PyImport_GetModule(key.get())) : Ref<>();
+  return found || PyErr_Occurred() ? std::move(found) : Ref<>::steal(PyImport_ImportModule(name));
+}
+
 struct Call {
   const std::function<Ref<>()>& function;
   std::exception_ptr thrown;
@@ -41,7 +48,7 @@ PyObject* filter() {
   return once.get([]() -> PyObject* {
     static PyMethodDef of_this_thread = {"match", match, METH_O, nullptr};
     const Ref<> method = Ref<>::steal(PyCFunction_New(&of_this_thread, nullptr));
-    const Ref<> types = Ref<>::steal(PyImport_ImportModule("types"));
+    const Ref<> types = module_named("types");
     const Ref<> pattern = Ref<>::steal(types ? PyObject_CallMethod(types.get(), "SimpleNamespace", nullptr) : nullptr);
     if (!method || !pattern || PyObject_SetAttrString(pattern.get(), "match", method.get()) < 0) return nullptr;
     return Py_BuildValue("(sOOOi)", "error", pattern.get(), PyExc_Warning, Py_None, 0);
@@ -56,7 +63,7 @@ PyObject* caller() {
     const Ref<> method = Ref<>::steal(PyCFunction_New(&runs, nullptr));
     const Ref<> globals = Ref<>::steal(
         Py_BuildValue("{sssssO}", "__name__", "framejit._core", "__file__", "framejit", "run", method.get()));
-    const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kLibraryFunctions));
+    const Ref<> module = module_named(python_names::kLibraryFunctions);
     const Ref<> call = Ref<>::steal(module ? PyObject_GetAttrString(module.get(), "call_run") : nullptr);
     if (!method || !globals || !call || !PyFunction_Check(call.get())) return nullptr;
     return PyFunction_New(PyFunction_GET_CODE(call.get()), globals.get());
@@ -68,7 +75,7 @@ class Raising {
  public:
   explicit Raising(PyObject* row) : row_(row) {
     static constinit Once once;
-    PyObject* warnings = once.get([] { return PyImport_ImportModule("warnings"); });
+    PyObject* warnings = once.get([] { return module_named("warnings").release(); });
     static PyObject* const name = PyUnicode_InternFromString("filters");
     filters_ = Ref<>::steal(warnings && name ? PyObject_GetAttr(warnings, name) : nullptr);
     if (!filters_ || !PyList_Check(filters_.get()) || PyList_Insert(filters_.get(), 0, row_) < 0) filters_ = {};

@@ -3,6 +3,7 @@
 
 #include "capture/warnings.h"
 #include "ext/arrays/numpy_api.h"
+#include "ext/module/module.h"
 #include "graph/graph.h"
 
 #include <cfenv>
@@ -112,6 +113,14 @@ PyObject* raising_state(unsigned flags, std::int64_t buffer_size) {
   if (make && keywords && none) state = PyObject_Call(make.get(), none.get(), keywords.get());
   return state;
 }
+
+/// What first calls need of the state that there is at the start.
+const module::ModulePart part(1, [](PyObject*) {
+  const ErrState now = ErrState::current();
+  if (umath_module() && numpy_version().major >= 2) raising_state(now.watched(), now.buffer_size());
+  capture::clear_error_of_call();
+  return true;
+});
 
 long raising_mask(unsigned flags) {
   constexpr long kRaise = 2;

@@ -174,6 +174,8 @@ std::string_view name_in_numpy(PyObject* callable) {
 bool recognise(const LibraryCall& call, NativeCall& out) {
   if (call.first || (call.through_view && call.view.empty())) return false;
   PyObject* callable = call.callable.get();
+  if (Py_IS_TYPE(callable, &PyUFunc_Type))
+    return false;  // calls of ufuncs that loops of ours do are nodes of their own
   const std::string_view name = name_in_numpy(callable);
   if (call.sequence) return name == "histogram" && call.result == Wrap::NdArray && read_histogram(call, out);
   if (name == "argmin" || name == "argmax") return read_find(call, name == "argmin" ? Op::Minimum : Op::Maximum, out);
