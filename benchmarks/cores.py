@@ -167,6 +167,13 @@ def main() -> None:
     parser.add_argument("--peak", type=float, default=math.nan)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
+    rows = [("convolution", convolution, shape) for shape in CONVOLUTIONS]
+    rows += [("attention", attention, shape) for shape in ATTENTIONS]
+    rows += [("BasicBlock", basic_block, batch) for batch in (1, 8)] + [("LlamaAttention", llama_attention, 512)]
+    kinds = dict.fromkeys(what for what, _, _ in rows)
+    rows = [row for row in rows if options.only in row[0]]
+    if not rows:
+        parser.error(f"argument --only: {options.only!r} is in none of {[*kinds]}")
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
     import numpy as np
@@ -185,13 +192,8 @@ def main() -> None:
     rng = np.random.default_rng(0)
     versions = f"NumPy {np.__version__}" + (f", torch {torch.__version__}" if torch else "")
     print(f"# {versions}; {options.threads} threads, load {os.getloadavg()[0]:.1f}; {' '.join(sys.argv)}")
-    rows = [("convolution", convolution, shape) for shape in CONVOLUTIONS]
-    rows += [("attention", attention, shape) for shape in ATTENTIONS]
-    rows += [("BasicBlock", basic_block, batch) for batch in (1, 8)] + [("LlamaAttention", llama_attention, 512)]
     ratios = []
     for what, make, shape in rows:
-        if options.only not in what:
-            continue
         calls, flops = make(fj, torch, np, rng, shape)
         results = {name: call() for name, call in calls.items()}
         for name, result in results.items():

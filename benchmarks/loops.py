@@ -259,23 +259,28 @@ def main() -> int:
     if options.row:
         measure(*options.row.split("/"), options)
         return 0
+    chosen = [
+        (family, name)
+        for family in FAMILIES
+        for name in programs(family)
+        if any(fnmatch.fnmatch(n, p) for n in (name, f"{family}/{name}") for p in options.only or ("*",))
+    ]
+    if not chosen:
+        parser.error(f"argument --only: no program matches {' or '.join(options.only)}")
     load_now = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     print(
         f"{__doc__}\nNumPy {np.__version__}, Python {sys.version.split()[0]}, load {load_now}; plain and first in ms\n"
     )
     print(f"{'family':10}{'program':26}" + "".join(f"{name.replace('_', ' '):>12}" for name in COLUMNS))
     rows = []
-    for family in FAMILIES:
-        for name in programs(family):
-            if not any(fnmatch.fnmatch(n, p) for n in (name, f"{family}/{name}") for p in options.only or ("*",)):
-                continue
-            rows.append(row(family, name, options))
-            print(text_of(rows[-1]), flush=True)
-            if options.why:
-                for text, times in rows[-1].get("breaks", {}).items():
-                    print(f"    {text} ({times} times)")
-            if options.json:
-                options.json.write_text(json.dumps(rows, indent=1))
+    for family, name in chosen:
+        rows.append(row(family, name, options))
+        print(text_of(rows[-1]), flush=True)
+        if options.why:
+            for text, times in rows[-1].get("breaks", {}).items():
+                print(f"    {text} ({times} times)")
+        if options.json:
+            options.json.write_text(json.dumps(rows, indent=1))
     print("\n" + summary(rows))
     return 1 if any("failed" in found for found in rows) else 0
 

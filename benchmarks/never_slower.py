@@ -362,8 +362,12 @@ def main() -> int:
         measure(*options.row.split("/"), options)
         return 0
     sizes = options.sizes.split(",")
-    if not set(sizes) <= set(SIZES):
-        parser.error(f"--sizes: of {', '.join(SIZES)}")
+    if unknown := [size for size in sizes if size not in SIZES]:
+        parser.error(f"argument --sizes: no size {unknown[0]!r}; choose from {', '.join(SIZES)}")
+    patterns = options.only or ["*"]
+    chosen = [of for of in names() if any(fnmatch.fnmatch("/".join(of), f"*{pattern}*") for pattern in patterns)]
+    if not chosen:
+        parser.error(f"argument --only: no program matches {' or '.join(patterns)}")
     columns = ("plain", "marked", "p. first", "first", "p. three", "three")
     print(
         f"{__doc__}\nframejit {options.level}, NumPy {np.__version__}, Python {sys.version.split()[0]}; times in ms\n"
@@ -374,9 +378,7 @@ def main() -> int:
         + f"{'ratio':>8}{'later':>8}"
     )
     rows = []
-    for family, name in names():
-        if not any(fnmatch.fnmatch(f"{family}/{name}", f"*{pattern}*") for pattern in options.only or ("*",)):
-            continue
+    for family, name in chosen:
         program = importlib.import_module("never_slower_programs." + family).program.programs[name]
         if missing(program):
             print(f"{family:11}{name:34}skipped: {', '.join(missing(program))} not installed")

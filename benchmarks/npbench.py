@@ -239,13 +239,14 @@ def main() -> int:
     if options.row:
         print(json.dumps(measure(next(info for info in infos if info["short_name"] == options.row), options)))
         return 0
+    chosen = [info for info in infos if options.only in info["short_name"]]
+    if not chosen:
+        parser.error(f"argument --only: {options.only!r} is in none of {[info['short_name'] for info in infos]}")
     columns = (("plain", 10), ("O0", 8), ("O1", 8), *((peer, 8) for peer in PEERS if options.peers), ("O0 first", 14))
     titles = {"plain": "plain, ms", "O0 first": "first O0, ms"}
     print(f"{'kernel':12}" + "".join(f"{titles.get(c, c):>{w}}" for c, w in columns))
     rows = []
-    for info in infos:
-        if options.only not in info["short_name"]:
-            continue
+    for info in chosen:
         found = row(info, options)
         rows.append(found)
         cells = "".join(f"{found[c]:>{w}.2f}" if c in found else " " * (w - 1) + "-" for c, w in columns)

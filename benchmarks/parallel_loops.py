@@ -84,10 +84,12 @@ def main() -> None:
     )
     parser.add_argument("--only", default="", help="programs with this word in their names")
     options = parser.parse_args()
+    programs = [(family, name) for family, sizes in SIZES.items() for name in sizes]
+    chosen = [(family, name) for family, name in programs if options.only in name]
+    if not chosen:
+        parser.error(f"argument --only: {options.only!r} is in none of {[name for _, name in programs]}")
     print(f"{'program':22}{'1 thread, ms':>12}{f'{options.threads}, ms':>12}{'ratio':>8}{'rounds shared':>14}")
-    ratios = [
-        measure(family, name, options) for family, sizes in SIZES.items() for name in sizes if options.only in name
-    ]
+    ratios = [measure(family, name, options) for family, name in chosen]
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f}")
 
 

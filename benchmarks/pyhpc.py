@@ -127,14 +127,17 @@ def main() -> int:
     if options.row:
         print(json.dumps(measure(options.row, options.sizes[0], options.rounds)))
         return 0
+    programs = [program for program in PROGRAMS if options.only in program]
+    if not programs:
+        parser.error(f"argument --only: {options.only!r} is in none of {[*PROGRAMS]}")
     print(
         f"{'program':26}{'size':>5}{'NumPy, ms':>11}"
         + "".join(f"{name:>8}" for name in COLUMNS)
         + f"{'first O1, ms':>14}"
     )
     rows = []
-    for program in PROGRAMS:
-        for size in options.sizes if options.only in program else []:
+    for program in programs:
+        for size in options.sizes:
             found = row(program, size, options)
             rows.append(found)
             cells = "".join(f"{found[name]:>8.2f}" if name in found else f"{'-':>8}" for name in COLUMNS)

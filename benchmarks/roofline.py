@@ -134,6 +134,12 @@ def main() -> int:
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds: {options.rounds} is not 1 or more")
+    titles = {row: f"{row[0]}, {row[1]}" for row in SIZES_OF_ROWS}
+    chosen = [row for row, title in titles.items() if re.search(options.case, title) and row[2] <= options.most]
+    if not chosen:
+        parser.error(
+            f"no row of at most {options.most} elements matches {options.case!r}: {[*dict.fromkeys(titles.values())]}"
+        )
     if any(os.environ.get(variable) != "1" for variable in ONE_THREAD):  # libraries read them when they are loaded
         return subprocess.run(
             [sys.executable, *sys.argv], env={**os.environ, **dict.fromkeys(ONE_THREAD, "1")}
@@ -143,16 +149,14 @@ def main() -> int:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     print("\n".join(lines))
-    for name, dtype, size in SIZES_OF_ROWS:
-        if not re.search(options.case, f"{name}, {dtype}") or size > options.most:
-            continue
+    for name, dtype, size in chosen:
         for level in LEVELS:
             cells = text_of(measure(name, dtype, size, level, options.rounds))
             lines.append(f"| {name}, {dtype} | {size:,} | {level} | " + " | ".join(cells) + " |")
             print(lines[-1], flush=True)
     if options.markdown:
         options.markdown.write_text("\n".join(lines) + "\n")
-    return int(len(lines) == 2)
+    return 0
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -413,14 +415,23 @@ def main() -> None:
     engines = {
         name: python or sys.executable for name, _, python in (one.partition("=") for one in options.engines.split(","))
     }
+    if unknown := [name for name in engines if name not in ENGINES]:
+        parser.error(f"argument --engines: no engine {unknown[0]!r}; choose from {', '.join(ENGINES)}")
+    if absent := [python for python in engines.values() if not shutil.which(python)]:
+        parser.error(f"argument --engines: no interpreter {absent[0]!r}")
+    titles = {
+        (case, both): f"{case}, {'both' if both else 'forward'}"
+        for case, both in itertools.product((*BLOCKS, *ATTENTIONS), (False, True))
+    }
+    chosen = [of for of, title in titles.items() if options.only in title]
+    if not chosen:
+        parser.error(f"argument --only: {options.only!r} is in none of {[*titles.values()]}")
     print(f"# {options.threads} threads, load {os.getloadavg()[0]:.1f}; {' '.join(sys.argv)}")
     ratios: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
-        for case in (*BLOCKS, *ATTENTIONS):
-            for both in (False, True):
-                if options.only in f"{case}, {'both' if both else 'forward'}":
-                    for engine, ratio in row(case, both, engines, options, Path(home)).items():
-                        ratios.setdefault(engine, []).append(ratio)
+        for case, both in chosen:
+            for engine, ratio in row(case, both, engines, options, Path(home)).items():
+                ratios.setdefault(engine, []).append(ratio)
     for engine, given in ratios.items():
         mean, least = statistics.geometric_mean(given), min(given)
         print(f"{mean:7.2f} x {engine} in geometric mean of {len(given)} rows, {least:.2f} x at least")

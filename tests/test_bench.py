@@ -23,6 +23,35 @@ def test_tiny(tmp_path):
     assert "wrong" not in text
 
 
+@pytest.mark.parametrize(
+    ("script", "arguments", "message"),
+    [
+        ("bench.py", ["--case", "no such case"], "'no such case' matches none of"),
+        ("cores.py", ["--only", "no such row"], "'no such row' is in none of ['convolution',"),
+        ("loops.py", ["--only", "no such program"], "no program matches no such program"),
+        ("never_slower.py", ["--only", "no such program"], "no program matches no such program"),
+        ("never_slower.py", ["--sizes", "small,huge"], "no size 'huge'; choose from "),
+        ("numpy_programs.py", ["--program", "no_such_program"], "invalid choice: 'no_such_program'"),
+        ("parallel_loops.py", ["--only", "no such program"], "'no such program' is in none of ["),
+        ("pyhpc.py", ["--checkout", "CLONE", "--only", "no such program"], "'no such program' is in none of ["),
+        ("npbench.py", ["--checkout", "CLONE", "--only", "no such kernel"], "'no such kernel' is in none of ['gemm']"),
+        ("roofline.py", ["--case", "no such row"], "no row of at most 100000000 elements matches 'no such row'"),
+        ("training.py", ["--engines", "framejit,mindspore"], "no engine 'mindspore'; choose from framejit, "),
+        ("training.py", ["--engines", "torch=/no/such/python"], "no interpreter '/no/such/python'"),
+        ("training.py", ["--only", "no such row"], "'no such row' is in none of ["),
+    ],
+)
+def test_names_that_mean_nothing_are_errors(script, arguments, message, tmp_path):
+    (tmp_path / "benchmarks" / "equation_of_state").mkdir(parents=True)
+    (tmp_path / "bench_info").mkdir()
+    (tmp_path / "bench_info" / "gemm.json").write_text('{"benchmark": {"short_name": "gemm"}}')
+    given = [str(tmp_path) if argument == "CLONE" else argument for argument in arguments]
+    command = [sys.executable, str(BENCH.with_name(script)), *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr.splitlines()[-1]
+
+
 def test_marked():
     command = [sys.executable, str(BENCH.with_name("marked.py")), "--rounds", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
