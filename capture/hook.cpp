@@ -37,6 +37,7 @@
 #include "capture/py/constructors.h"
 #include "capture/py/cpython/function_calls.h"
 #include "capture/splice.h"
+#include "capture/splice_region.h"
 
 namespace framejit::capture {
 
@@ -207,7 +208,9 @@ void settle(PyFunctionObject* function) {
   if (extra && !is_word(extra)) static_cast<Mark*>(extra)->generation = state.generation;
   else py::set_extra(code, state.extra_index, word(state.generation, was_marked(extra)));
   try {
-    if (auto interceptor = state.discover(py::function_of(frame), code)) mark_code(code, std::move(interceptor));
+    // Rewritten code runs in place of code that is compiled already.
+    auto interceptor = is_spliced(code) ? nullptr : state.discover(py::function_of(frame), code);
+    if (interceptor) mark_code(code, std::move(interceptor));
   } catch (const std::exception&) {
   }
   if (PyErr_Occurred()) PyErr_Clear();

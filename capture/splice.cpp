@@ -177,6 +177,12 @@ SiteTable* table_in(PyCodeObject* code) {
   return last && is_region(last) && table_of(last).code == code ? &table_of(last) : nullptr;
 }
 
+}  // namespace
+
+bool is_spliced(PyCodeObject* code) { return table_in(code) != nullptr; }
+
+namespace {
+
 PyObject* user_code(PyCodeObject* code) {
   const SiteTable* table = table_in(code);
   return table ? table->user.get() : nullptr;

@@ -52,6 +52,8 @@ Ref<> make_region(std::shared_ptr<SiteTable> table);
 bool is_region(PyObject* object);
 /// The table that was given to make_region() for `object`, which is a region.
 SiteTable& table_of(PyObject* object);
+/// Is it the rewritten code of a SplicedCode, that is alive or not?
+bool is_spliced(PyCodeObject* code);
 /// The pad's jumps lead nowhere until the next region leaves.
 void clear_pad(SiteTable& table);
 

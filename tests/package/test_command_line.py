@@ -52,6 +52,31 @@ def run(folder, *arguments, expect=0):
     return done
 
 
+OWN_MARKS = """
+import framejit as fj
+import numpy as np
+
+def f(x):
+    for i in range(int(x.sum())):
+        x = x + 1.0
+    return x
+
+marked = fj.jit(f)
+for n in range(2, 7):
+    marked(np.ones(n))
+explanation = fj.explain(marked)(np.ones(7))
+print([(b["id"], b["detail"]) for b in explanation.breaks])
+print([function.name for function in explanation.functions])
+"""
+
+
+def test_what_a_program_marks_itself_is_compiled_once(folder):
+    (folder / "own.py").write_text(OWN_MARKS)
+    plain = run(folder, "own.py")
+    assert plain.stdout.startswith("[('FJ003', 'range()')]\n")
+    assert run(folder, "-m", "framejit", "own.py").stdout == plain.stdout
+
+
 def test_script_runs_as_without(folder):
     plain = run(folder, "script.py", "a", "--mark", "b")
     ours = run(folder, "-m", "framejit", "script.py", "a", "--mark", "b")
