@@ -276,6 +276,15 @@ bool is_quiet(const LibraryCall& call) {
   return std::find(names->begin(), names->end(), call.callable.get()) != names->end();
 }
 
+/// Is it a ufunc of NumPy's, of arrays and nothing else? Flags are all that such a call has to tell of.
+bool has_only_flags(const LibraryCall& call) {
+  if (!Py_IS_TYPE(call.callable.get(), &PyUFunc_Type) || !call.keywords.empty()) return false;
+  const char* const name = reinterpret_cast<PyUFuncObject*>(call.callable.get())->name;
+  const auto is_array = [](const Piece& piece) { return piece.kind == Piece::Slot && piece.wrap == Wrap::NdArray; };
+  return name && PyDict_GetItemString(PyModule_GetDict(arrays::umath_module()), name) == call.callable.get() &&
+         std::all_of(call.args.begin(), call.args.end(), is_array);
+}
+
 }  // namespace
 
 void keep_items(const char* memory, Ref<> items, Py_ssize_t left) { given().put(memory, std::move(items), left); }
@@ -295,6 +304,7 @@ Ref<> tuple_of(const std::vector<Ref<>>& items) {
 void prepare(LibraryCall& call) {
   call.wraps = wraps_of(call);
   call.quiet = is_quiet(call);
+  call.only_flags = has_only_flags(call);
   call.draws = draw_method(call.callable.get()) != nullptr;
   std::vector<Ref<>> names;
   for (const auto& keyword : call.keywords) names.push_back(keyword.first);
@@ -366,7 +376,8 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   } else {
     const arrays::ErrState now = arrays::ErrState::current();
     const arrays::ScopedErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
-    result = capture::call_with_warnings_raised([&] { return invoke(call, operands, flags); });
+    result = call.only_flags ? invoke(call, operands)
+                             : capture::call_with_warnings_raised([&] { return invoke(call, operands, flags); });
   }
   bool fits =
       !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);

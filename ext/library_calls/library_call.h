@@ -53,8 +53,9 @@ struct LibraryCall {
   // names of keywords, followed by those of the flags that let it.
   std::vector<std::size_t> computed_in;
   capture::Ref<> names_with_flags;
-  bool quiet = false;  // neither sets a flag nor warns, and never writes to an operand
-  bool draws = false;  // from a generator, its first operand; see Draws
+  bool quiet = false;       // neither sets a flag nor warns, and never writes to an operand
+  bool only_flags = false;  // it warns of nothing but floating-point flags
+  bool draws = false;       // from a generator, its first operand; see Draws
   capture::Wrap result = capture::Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
   std::vector<std::size_t>

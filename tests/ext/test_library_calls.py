@@ -64,6 +64,20 @@ def test_what_a_function_must_stop_is_kept_only_if_the_function_comes_after_a_wr
             assert_same_seen(*seen, f"{large} {errstate}")
 
 
+def test_flags_of_a_ufunc_that_is_a_library_call():
+    def function(x, y):
+        return x @ y + 1.0
+
+    unit = np.ones((3, 3))
+    marked = whole(function, lambda: (unit, unit))
+    assert "library_call" in marked.graphs()
+    hole = np.where(np.eye(3) > 0, np.inf, 0.0)
+    for x, y in itertools.product((unit, unit * 1e200, unit * 1e-200, hole, unit * np.nan), repeat=2):
+        for errstate in ({}, {"all": "ignore"}, {"all": "raise"}, {"all": "warn"}, {"over": "raise"}, {"invalid": "ignore"}):
+            seen = [observe(call, (x, y), errstate) for call in (function, marked)]
+            assert_same_seen(*seen, f"{x[0]} {y[0]} {errstate}")
+
+
 def test_numbers_as_results_and_arguments():
     def function(x, shift):
         k = int(np.argmax(x))
