@@ -17,6 +17,7 @@
 #include <map>
 #include <utility>
 
+#include "capture/containers.h"
 #include "capture/frontend.h"
 #include "capture/numbers.h"
 #include "capture/objects.h"
@@ -590,6 +591,42 @@ Step split_choice(SymbolicFrame& frame, Value* choice, std::size_t depth) {
     };
   }
   return fork_paths(frame, *is_first, ways, join, {choice, rest});
+}
+
+Captured<bool> choose_item(SymbolicFrame& frame, Value* container, Value* key) {
+  Executor& x = frame.executor();
+  const bool whole = x.options().fullgraph || x.session().tapes().any();
+  if (!whole || x.options().decide || !key->is_array() || !key->items.empty() ||
+      (container->kind != ValueKind::Tuple && container->kind != ValueKind::List))
+    return false;
+  const graph::Type type = x.session().graph().type(key->id());
+  if (type.rank() != 0 || !graph::is_int(type.dtype) || type.dtype == graph::DType::U64) return false;
+  FRAMEJIT_TRY(items, unpack(x, container));
+  if (items.empty() || items.size() > kMostChosenItems) return false;
+  graph::GraphBuilder& b = x.session().builder();
+  const auto number = [&](std::size_t n) { return b.constant(graph::DType::I64, graph::Scalar{n, 0}); };
+  std::optional<Break> failed;
+  const auto f = [&](graph::Op op, std::initializer_list<graph::ValueId> operands) {
+    const graph::BuildResult made = b.elementwise(op, {operands.begin(), operands.size()});
+    if (!made && !failed) failed = Break{BreakId::DataDependentBranch, made.error().message};
+    return made ? *made : operands.begin()[0];
+  };
+  const graph::BuildResult given = b.cast(key->id(), graph::DType::I64);
+  if (!given) return break_at(BreakId::DataDependentBranch, given.error().message);
+  using graph::Op;
+  const graph::ValueId size = number(items.size()), zero = number(0);
+  const graph::ValueId place = f(Op::Where, {f(Op::Less, {*given, zero}), f(Op::Add, {*given, size}), *given});
+  b.expect(f(Op::LogicalAnd, {f(Op::LessEqual, {zero, place}), f(Op::Less, {place, size})}));
+  if (failed) return Unexpected<Break>{std::move(*failed)};
+  if (items.size() == 1) {
+    frame.push(items[0]);
+    return true;
+  }
+  Value* choice = unknown_value(x.session());
+  choice->choice().which = place;
+  choice->items = std::move(items);
+  frame.push(choice);
+  return true;
 }
 
 Step settle_stack(SymbolicFrame& frame) {

@@ -13,6 +13,7 @@ namespace framejit::capture {
 
 inline constexpr uint32_t kMostBranches = 40;   // in each other
 inline constexpr std::size_t kMostChoices = 8;  // that a variable may be
+inline constexpr std::size_t kMostChosenItems = 16;
 
 /// One side of a branch: its nodes, and the state of the frame at its end.
 struct Side {
@@ -63,6 +64,9 @@ struct Split {
 Step fork_paths(SymbolicFrame& frame, graph::ValueId decides, const Way (&ways)[2], uint32_t join, Split split);
 /// Goes on with each of the things that a value may be, up to where the stack is not higher than `depth`.
 Step split_choice(SymbolicFrame& frame, Value* choice, std::size_t depth);
+/// Where a function has to be one graph, pushes the item of a tuple or list that a number of the graph's chooses, in
+/// its place a choice. False: it is no such item.
+Captured<bool> choose_item(SymbolicFrame& frame, Value* container, Value* key);
 Step settle_stack(SymbolicFrame& frame);  // nothing on the stack is one of several things
 Captured<Value*> next_instruction(SymbolicFrame& frame);
 /// The loop whose head this is, if it goes on by an array value; nothing: it is executed as any other code.

@@ -2,6 +2,7 @@
 #include "capture/attributes.h"
 #include "capture/builtins.h"
 #include "capture/containers.h"
+#include "capture/flow.h"
 #include "capture/handlers.h"
 #include "capture/instances.h"
 #include "capture/objects.h"
@@ -77,7 +78,14 @@ Step subscript_op(SymbolicFrame& frame, const Instr& i) {
       FRAMEJIT_REQUIRE(del_item(x, container, key));
       return Flow::Next;
     }
-    default: return frame.push_or_break(get_item(x, container, key));
+    default: {
+      FRAMEJIT_TRY(chosen, choose_item(frame, container, key));
+      if (!chosen) return frame.push_or_break(get_item(x, container, key));
+      const uint32_t here = std::exchange(frame.pc, frame.view->behind(frame.pc));
+      Step settled = settle_stack(frame);
+      if (!settled) frame.pc = here;  // where it breaks
+      return settled;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -892,3 +893,35 @@ def test_programs(first, strict):
         entries += check_program(seed, MODES[seed % len(MODES)], **WAYS[seed // len(MODES) % len(WAYS)])
         fj.reset()
     assert entries > 0
+
+
+CHOSEN = {
+    "functions": lambda x, k: ([lambda v: v + 1, lambda v: v * 2, np.sin][k](x), k),
+    "arrays": lambda x, k: ((x, x * 3, x - 1)[k], x.sum()),
+    "numbers": lambda x, k: x * [2, 3.5, True][k],
+    "one": lambda x, k: [np.cos][k](x) if k.ndim == 0 else x,
+    "nested": lambda x, k: ((np.sin, np.cos), (np.tan, np.exp))[k][k - 1](x) + (1.0, 2.0)[k],
+    "in a call": lambda x, k: np.add(x, (x, x * 2)[k]) - x[0],
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint32])
+def test_items_that_a_number_chooses(name, dtype):
+    # Where a function has to be one graph, tuples and lists are indexed by what the graph computes.
+    function = CHOSEN[name]
+    marked = fj.jit(fullgraph=True)(lambda x, k: function(x, k.min()))
+    plain = lambda x, k: function(x, k.min())  # noqa: E731
+    x = np.array([0.5, -1.0, 2.0])
+    for k in (0, 1, 2, -1, -2, -3, 3, -4, 100):
+        k = np.full(2, k).astype(dtype)
+        try:
+            expected = plain(x, k)
+        except IndexError as error:
+            with pytest.raises(IndexError, match=re.escape(str(error))):
+                marked(x, k)
+        else:
+            found = marked(x, k)
+            for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected)), strict=True):
+                assert type(a) is type(b) and np.array_equal(a, b)
+    assert marked.graphs().count("graph @") == 1
