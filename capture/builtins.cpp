@@ -18,13 +18,15 @@
 #include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
+#include "capture/symbolic_frame.h"
 #include "capture/text.h"
 
 namespace framejit::capture {
 
 namespace {
 
-constexpr int kNesting = 32;  // of tuples of classes: CPython's recursion has a limit
+constexpr int kNesting = 32;      // of tuples of classes: CPython's recursion has a limit
+constexpr int kDeepestShown = 8;  // of tuples and lists that are printed
 
 using Handler = Captured<Value*> (*)(Executor&, const Values&);
 
@@ -239,18 +241,83 @@ Captured<Value*> do_divmod(Executor& x, const Values& a) {
   return number_divmod(x, a[0], a[1]);
 }
 
-Captured<Value*> do_print(Executor&, const Values&) { return break_at(BreakId::UserEffect, "print"); }
+/// What print() shows of a value, as it is now. Break: its text is not known to run no code of the user's.
+Captured<Value*> shown(Executor& x, Value* v, int depth = 0) {
+  v = look(x, v);
+  if (v->kind == ValueKind::Text || v->kind == ValueKind::Int) return v;
+  if (const Ref<> known = plain_text(x, v)) {
+    if (has_long_int(known.get())) return break_at(BreakId::UserEffect, "print of a long int");
+    return v;
+  }
+  if (v->is_array()) {
+    Frontend* frontend = frontend_of(x, *v);
+    if (!frontend || v->wrap() == Wrap::NumpyScalar) return v;
+    if (is_shown_whole(x, v)) return copy_of(x, v);
+  }
+  if ((v->kind == ValueKind::Tuple || v->kind == ValueKind::List) && !v->partial && depth < kDeepestShown) {
+    Values items;
+    for (Value* item : Values(v->items)) {
+      FRAMEJIT_TRY(each, shown(x, item, depth + 1));
+      items.push_back(each);
+    }
+    if (v->kind == ValueKind::Tuple) return x.values().tuple(std::move(items));
+    Value* list = x.values().make(ValueKind::List);
+    list->items = std::move(items);
+    return list;
+  }
+  return break_at(BreakId::UserEffect, "print of an object whose text is not known");
+}
+
+/// Where a function has to be one graph, it prints when the graph has run, before and after the stores beside it. What
+/// raises there could be caught nowhere. With flush=True it must be seen at once.
+Captured<Value*> call_print(Executor& x, PyObject* function, const Values& args, const Keywords& keywords) {
+  const bool whole = x.options().fullgraph || x.session().tapes().any();
+  if (!whole || (x.frame && x.frame->may_catch())) return break_at(BreakId::UserEffect, "print");
+  Values items;
+  for (Value* arg : args) {
+    FRAMEJIT_TRY(item, shown(x, arg));
+    items.push_back(item);
+  }
+  Ref<> names;
+  if (!keywords.empty()) names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(keywords.size())));
+  for (std::size_t i = 0; i < keywords.size(); ++i) {
+    const auto& [name, given] = keywords[i];
+    Value* value = look(x, given);
+    const std::string key = text_of(name);
+    const bool fits = (key == "sep" || key == "end")
+                          ? value->is_none() || (value->is_constant() && PyUnicode_CheckExact(value->object.get()))
+                          : key == "flush" && value->is_constant() && value->object.get() == Py_False;
+    if (!names || !fits) return break_at(BreakId::UserEffect, "print");
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(name));
+    items.push_back(value);
+  }
+  x.effects().print(function, std::move(items), std::move(names));
+  return x.none();
+}
 
 struct Row {
   const char* name;
   Handler handler;
 };
-constexpr Row kFunctions[] = {
-    {"len", do_len},           {"abs", do_abs},         {"min", do_min},     {"max", do_max},
-    {"sum", do_sum},           {"any", do_any},         {"all", do_all},     {"isinstance", do_isinstance},
-    {"getattr", do_getattr},   {"hasattr", do_hasattr}, {"iter", do_iter},   {"next", do_next},
-    {"callable", do_callable}, {"divmod", do_divmod},   {"print", do_print}, {"issubclass", do_issubclass},
-    {"setattr", do_setattr},   {"delattr", do_delattr}, {"pow", do_pow},     {"sorted", do_sorted}};
+constexpr Row kFunctions[] = {{"len", do_len},
+                              {"abs", do_abs},
+                              {"min", do_min},
+                              {"max", do_max},
+                              {"sum", do_sum},
+                              {"any", do_any},
+                              {"all", do_all},
+                              {"isinstance", do_isinstance},
+                              {"getattr", do_getattr},
+                              {"hasattr", do_hasattr},
+                              {"iter", do_iter},
+                              {"next", do_next},
+                              {"callable", do_callable},
+                              {"divmod", do_divmod},
+                              {"issubclass", do_issubclass},
+                              {"setattr", do_setattr},
+                              {"delattr", do_delattr},
+                              {"pow", do_pow},
+                              {"sorted", do_sorted}};
 
 // Pure functions of numbers that raise or give a number, and are cheap for every argument.
 constexpr const char* kMath[] = {"sqrt",  "exp",   "log",      "log2",     "log10",   "log1p",  "expm1", "sin",
@@ -500,7 +567,8 @@ Captured<Value*> call_builtin(Executor& x, PyObject* callable, const Values& raw
         return sorted(x, std::move(items), order.first, order.second);
       });
     }
-    if (module == "builtins" && (keywords.empty() || std::strcmp(name, "print") == 0)) {
+    if (module == "builtins" && std::strcmp(name, "print") == 0) return call_print(x, callable, args, keywords);
+    if (module == "builtins" && keywords.empty()) {
       for (const Row& row : kFunctions)
         if (std::strcmp(row.name, name) == 0) return or_spelled([&] { return row.handler(x, args); });
     }

@@ -111,4 +111,9 @@ void Effects::count_call(PyObject* cache, SourceRef hit) {
   append({Effect::Kind::CountCall, nullptr, nullptr, nullptr, Ref<>::share(cache), {}, {}, std::move(hit)});
 }
 
+void Effects::print(PyObject* function, std::vector<Value*> items, Ref<> names) {
+  append(
+      {Effect::Kind::Print, nullptr, nullptr, nullptr, Ref<>::share(function), std::move(names), std::move(items), {}});
+}
+
 }  // namespace framejit::capture

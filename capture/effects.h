@@ -45,6 +45,8 @@ class Effects {
   void change_set(Value* set, Value* how, Value* operand);
   /// A call of a cached function: a hit, or (without a source) a miss.
   void count_call(PyObject* cache, SourceRef hit);
+  /// A call of print(): the last items are named by a tuple, if there is one.
+  void print(PyObject* function, std::vector<Value*> items, Ref<> names);
 
   /// A global that was looked at or stored before; null: not yet.
   const GlobalSlot* global(PyObject* dict, PyObject* name) const;

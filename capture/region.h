@@ -71,6 +71,7 @@ struct Effect {
     ListReplace,  // target exact list: items become its contents
     SetChange,    // target exact set: the SetChange `key` with the operand `value`
     CountCall,    // of the functools.lru_cache wrapper `object`: a hit of `source`, or (none) a miss
+    Print,        // `object` is print, called with the items; the last ones are named by the tuple `name`, if any
   } kind;
   int32_t target = -1, key = -1, value = -1;  // recipe indices, -1: none
   HeldRef object;

@@ -133,7 +133,7 @@ Step SymbolicFrame::advance() {
 }
 
 Captured<Value*> SymbolicFrame::run() {
-  SymbolicFrame* caller = executor_.frame;
+  caller = executor_.frame;
   const uint32_t location = session_.position().location();
   Value* const handled = executor_.handled();
   executor_.frame = this;
@@ -152,6 +152,12 @@ Captured<Value*> SymbolicFrame::run() {
     if (executor_.handled() != handled) return break_at(BreakId::GeneratorFrame, "yield in a handler");
     return returned;
   }
+}
+
+bool SymbolicFrame::may_catch() const {
+  for (const SymbolicFrame* frame = this; frame; frame = frame->caller)
+    if (frame->view->may_catch(frame->pc)) return true;
+  return false;
 }
 
 Value* SymbolicFrame::pop_raw() {

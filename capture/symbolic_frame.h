@@ -32,6 +32,8 @@ class SymbolicFrame {
   Captured<Value*> resume(const Value* generator_value, Value* sent, Value* thrown);
   /// A generator between two yields that would run its handlers if it were dropped now.
   bool holds_handlers() const;
+  /// May the program go on after the current instruction has raised, in this frame or in a caller's?
+  bool may_catch() const;
   bool is_finished() const { return finished_; }
   /// Stands in a `yield from`.
   bool is_delegating() const;
@@ -54,6 +56,7 @@ class SymbolicFrame {
   Values closure;  // cells of the function, for COPY_FREE_VARS
   uint32_t pc = 0;
   Value* returned = nullptr;
+  SymbolicFrame* caller = nullptr;  // while it runs
   bool outermost = false;
   std::vector<bool> unbound_at_entry;  // by local, of a frame that is entered in its middle; else empty
   bool generator = false;              // yields to next(); `returned` is then what it yields

@@ -9,12 +9,23 @@
 #include <cstring>
 
 #include "capture/attributes.h"
+#include "capture/flow.h"
 #include "capture/objects.h"
 #include "capture/py/repr.h"
 #include "capture/warnings.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
+
+bool is_shown_whole(Executor& x, Value* v) {
+  if (!v->is_array() || !is_mutable_array(*v) || (!x.options().fullgraph && !x.session().tapes().any())) return false;
+  Frontend* frontend = frontend_of(x, *v);
+  return frontend && type_of(x, v) == frontend->type_of(x.session(), *v);
+}
+
+Value* copy_of(Executor& x, Value* array) {
+  return x.values().array(x.session().builder().copy(array->id(), 'K'), array->wrap());
+}
 
 namespace {
 
@@ -25,7 +36,16 @@ PyObject* builtin(const char* name) {
   return found;
 }
 
-/// An object of the type of a number: where there is one a NaN, of which no integer can be made.
+/// What is shown, also in tuples, and does not change later.
+Value* as_it_is(Executor& x, Value* v) {
+  if (is_shown_whole(x, v)) return copy_of(x, v);
+  if (v->kind != ValueKind::Tuple) return v;
+  Values items;
+  for (Value* item : Values(v->items)) items.push_back(as_it_is(x, look(x, item)));
+  return items == v->items ? v : x.values().tuple(std::move(items));
+}
+
+/// An object of the type of a number, or a str for an array: where there is one a NaN, of which no integer can be made.
 Ref<> example(Executor& x, Value* v) {
   if (Ref<> known = plain(x, v)) return has_long_int(known.get()) ? Ref<>() : known;
   if (v->kind == ValueKind::Text) return Ref<>::steal(PyUnicode_FromString("text"));
@@ -37,6 +57,11 @@ Ref<> example(Executor& x, Value* v) {
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item.release());
     }
     return tuple;
+  }
+  if (is_shown_whole(x, v)) {
+    const graph::Type& held = x.session().graph().type(v->id());
+    if (held.rank() > 0 || v->wrap() == Wrap::Tensor) return Ref<>::steal(PyUnicode_FromString("text"));
+    return Ref<>::steal(graph::is_float(held.dtype) ? PyFloat_FromDouble(NAN) : PyLong_FromLong(1));
   }
   PyObject* type = v->is_array() && (v->wrap() == Wrap::NumpyScalar || v->wrap() == Wrap::PyFloat ||
                                      v->wrap() == Wrap::PyInt || v->wrap() == Wrap::PyBool)
@@ -85,6 +110,7 @@ Captured<Value*> text(Executor& x, PyObject* function, Values args, PyObject* sp
       return unknown;
     }
     PyTuple_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), one.release());
+    args[i] = as_it_is(x, args[i]);
   }
   Ref<> made;
   if (examples)

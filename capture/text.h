@@ -7,8 +7,12 @@ namespace framejit::capture {
 
 /// The same, and other objects whose text is known: dtypes.
 Ref<> plain_text(Executor& x, Value* v);
-/// The str that function(*args) gives, a pure function in C of which the args are numbers, strings and tuples of
-/// these. `spec`, a str, says how.
+/// Where a function has to be one graph, an array or Tensor of the library's own class may be shown: a copy of it, as
+/// it is now.
+bool is_shown_whole(Executor& x, Value* v);
+Value* copy_of(Executor& x, Value* array);
+/// The str that function(*args) gives, a pure function in C of which the args are numbers, strings, what
+/// is_shown_whole(), and tuples of numbers and strings. `spec`, a str, says how.
 Captured<Value*> text(Executor& x, PyObject* function, Values args, PyObject* spec = nullptr);
 /// format(value, spec) after the conversion of an f-string: 0 none, 1 str, 2 repr, 3 ascii.
 Captured<Value*> formatted(Executor& x, Value* value, int conversion, Value* spec);

@@ -96,6 +96,8 @@ class TensorFrontend final : public capture::Frontend {
            tensor::tensor_function(callable) || is_dtype(callable);
   }
 
+  bool has_text(PyObject* object) const override { return is_dtype(object); }
+
   Captured<Value*> wrap(Session& session, PyObject* object, SourceRef source) override {
     auto* array = reinterpret_cast<PyArrayObject*>(arrays::tensor_array(object));
     capture::ArraySpec spec;

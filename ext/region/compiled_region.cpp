@@ -148,8 +148,8 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make_stored(std::shared_ptr
   return entry;
 }
 
-std::string Entry::graph_text() const {
-  return graph::print(*region_->graph) + (loop_ ? loop_->graph_text() : std::string());
+std::string Entry::graph_text(bool located) const {
+  return graph::print(*region_->graph, {.locations = located}) + (loop_ ? loop_->graph_text() : std::string());
 }
 
 std::string Entry::link(std::shared_ptr<capture::Region> region, Compiled compiled, const CompileOptions& options,
@@ -226,6 +226,7 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
   std::optional<library_calls::Draws> draws;
   if (draws_) draws.emplace();
   const bool effects = effects_->any();
+  if (effects_->may_run_code()) return Outcome::Declined;
   if (effects) run.trash.reserve(region_->effects.size());
   if (!materializer_->prepare(s.workspace)) {
     PyErr_Clear();

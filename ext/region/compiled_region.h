@@ -58,7 +58,7 @@ class Entry {
   const PlanRunner& runner() const { return *runner_; }
   const runtime::Plan& plan() const { return runner_->plan(); }
   const guards::GuardProgram& guard_program() const { return *guards_; }
-  std::string graph_text() const;
+  std::string graph_text(bool located = false) const;  // with the lines of the program
   const std::vector<capture::Guard>& guards() const { return region_->guards; }
   RunPolicy& policy() { return policy_; }
   const RunPolicy& policy() const { return policy_; }

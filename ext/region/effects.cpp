@@ -7,10 +7,12 @@
 #include "capture/py/lru_cache.h"
 #include "ext/guards/guard_program_impl.h"
 #include "ext/region/no_collection.h"
+#include "ext/region/printing.h"
 
 namespace framejit::ext::region {
 
 using capture::Ref;
+using capture::Wrap;
 
 namespace {
 
@@ -25,7 +27,7 @@ Py_ssize_t place_in(PyObject* list, PyObject* index) {
 /// A key that was deleted would come back as the last one.
 bool is_undoable(const capture::Effect& e) {
   using Kind = capture::Effect::Kind;
-  return e.kind != Kind::SetChange && e.kind != Kind::CountCall &&
+  return e.kind != Kind::SetChange && e.kind != Kind::CountCall && e.kind != Kind::Print &&
          (e.value >= 0 || (e.kind != Kind::StoreGlobal && e.kind != Kind::StoreItem));
 }
 
@@ -94,6 +96,14 @@ bool store(Workspace& w, const capture::Effect& e, std::vector<PyObject*>& trash
       done = static_cast<bool>(looked_up);
       break;
     }
+    case Kind::Print: {
+      std::vector<PyObject*> args;
+      for (const uint32_t item : e.items) args.push_back(w.objects[item]);
+      const std::size_t named = e.name ? static_cast<std::size_t>(PyTuple_GET_SIZE(e.name.get())) : 0;
+      done = static_cast<bool>(
+          Ref<>::steal(PyObject_Vectorcall(e.object.get(), args.data(), args.size() - named, e.name.get())));
+      break;
+    }
   }
   if (done) trash.push_back(displaced.release());
   return done;
@@ -119,7 +129,8 @@ bool undo(Workspace& w, const capture::Effect& e, PyObject* displaced) {
     }
     case Kind::ListReplace: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), displaced) == 0;
     case Kind::SetChange:
-    case Kind::CountCall: return false;
+    case Kind::CountCall:
+    case Kind::Print: return false;
   }
   return (displaced ? PyDict_SetItem(target, key, displaced) : PyDict_DelItem(target, key)) == 0;
 }
@@ -127,10 +138,29 @@ bool undo(Workspace& w, const capture::Effect& e, PyObject* displaced) {
 }  // namespace
 
 Effects::Effects(const capture::Region& region) : region_(region) {
+  using Kind = capture::Effect::Kind;
+  std::vector<uint32_t> shown;
+  for (const capture::Recipe& r : region.recipes)
+    if (r.kind == capture::Recipe::Kind::Text) shown.insert(shown.end(), r.items.begin(), r.items.end());
+  for (const capture::Effect& e : region.effects)
+    if (e.kind == Kind::Print) {
+      prints_ = true;
+      shown.insert(shown.end(), e.items.begin(), e.items.end());
+    }
+  while (!shown.empty()) {
+    const capture::Recipe& r = region.recipes[shown.back()];
+    shown.pop_back();
+    shows_arrays_ = shows_arrays_ ||
+                    (r.kind == capture::Recipe::Kind::Result && (r.wrap == Wrap::NdArray || r.wrap == Wrap::Tensor));
+    shown.insert(shown.end(), r.items.begin(), r.items.end());
+  }
   if (region.effects.size() <= 1) return;  // the last one may begin one: it is there when that is over
   for (const capture::Effect& e : region.effects)
-    collect_ = collect_ || e.kind == capture::Effect::Kind::StoreAttr || !is_undoable(e) ||
-               e.kind == capture::Effect::Kind::ListReplace;
+    collect_ = collect_ || e.kind == Kind::StoreAttr || !is_undoable(e) || e.kind == Kind::ListReplace;
+}
+
+bool Effects::may_run_code() const {
+  return (prints_ && !stdout_is_plain()) || (shows_arrays_ && !arrays_are_shown_plainly());
 }
 
 bool Effects::commit(Workspace& w, std::vector<PyObject*>& trash) const {

@@ -17,6 +17,8 @@ class Effects {
   explicit Effects(const capture::Region& region);
 
   bool any() const { return !region_.effects.empty(); }
+  /// Would they run code of the program's, or the texts that are made with them?
+  bool may_run_code() const;
   /// Stores the effects, up to the first one that cannot be done: false, with the exception set that the bytecode would
   /// have raised there. What each of them displaced, or null, is appended to `trash`.
   bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
@@ -26,6 +28,7 @@ class Effects {
  private:
   const capture::Region& region_;
   bool collect_ = false;  // they may begin a cycle collection
+  bool prints_ = false, shows_arrays_ = false;
 };
 
 }  // namespace framejit::ext::region

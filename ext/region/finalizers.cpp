@@ -38,7 +38,8 @@ const module::ModulePart part(60, [](PyObject*) {
 
 /// Nothing, or what runs no code when it goes.
 bool displaces_nothing(const Effect& e) {
-  return e.kind == Effect::Kind::ListExtend || e.kind == Effect::Kind::SetChange || e.kind == Effect::Kind::CountCall;
+  return e.kind == Effect::Kind::ListExtend || e.kind == Effect::Kind::SetChange || e.kind == Effect::Kind::CountCall ||
+         e.kind == Effect::Kind::Print;
 }
 
 /// What effects have written so far: places, and lists as a whole.
@@ -74,7 +75,7 @@ FinalizerCheck::FinalizerCheck(const capture::Region& region, const guards::Guar
     before.add(e);
   }
   for (auto e = region.effects.rbegin(); e != region.effects.rend(); ++e) {
-    if (!after.has(*e)) {
+    if (e->kind != Effect::Kind::Print && !after.has(*e)) {
       if (e->value >= 0) keep(static_cast<uint32_t>(e->value), e->target, seen);
       for (const uint32_t item : e->items) keep(item, e->target, seen);
     }
@@ -129,7 +130,8 @@ bool FinalizerCheck::given_up_runs_code(const guards::Matched& m, bool in_frame)
         break;
       case Kind::ListExtend:
       case Kind::SetChange:
-      case Kind::CountCall: break;
+      case Kind::CountCall:
+      case Kind::Print: break;
       case Kind::ListReplace:
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(target); ++k) drops.give_up(PyList_GET_ITEM(target, k));
     }

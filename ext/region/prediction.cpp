@@ -57,7 +57,8 @@ Ref<> record_of(const Entry& entry, const capture::FrameView& frame, const Works
   for (const uint32_t recipe : region.stack) stack.push_back(w.objects[recipe]);
   if (has_result_on_stack(region)) stack.push_back(w.objects[region.result]);
   for (const capture::Effect& e : region.effects) {
-    if (e.kind == capture::Effect::Kind::CountCall) continue;  // its cache counts again when it is called
+    // A cache counts again when it is called, and what is printed is not looked at.
+    if (e.kind == capture::Effect::Kind::CountCall || e.kind == capture::Effect::Kind::Print) continue;
     Ref<> items = Ref<>::steal(PyList_New(0));
     for (const uint32_t item : e.items) ok = ok && items && PyList_Append(items.get(), object(item)) == 0;
     PyObject* target = e.object ? e.object.get() : object(e.target);

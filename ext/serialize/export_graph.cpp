@@ -23,27 +23,32 @@ class Exporter {
   Exporter(const region::Entry& entry, const LiveSlots& live)
       : region_(entry.region()), graph_(*region_.graph), live_(live), text_(entry.graph_text()) {}
 
-  /// {graph, inputs: [(object, source)], result, outputs: ((result of the graph, wrap), ...), calls: {index: record}}
+  /// {graph, inputs: [(object, source)], result, prints: [(arguments, names of the last ones)], outputs: ((result of
+  /// the graph, wrap), ...), calls: {index: record}}
   PyObject* run() {
     if (!is_pure()) return nullptr;
-    Ref<> inputs = Ref<>::steal(PyList_New(0)), calls = Ref<>::steal(PyDict_New()), result = tree(region_.result);
-    if (!inputs || !calls || !result || !add_inputs(inputs.get()) || !add_calls(calls.get())) return nullptr;
+    Ref<> inputs = Ref<>::steal(PyList_New(0)), calls = Ref<>::steal(PyDict_New()), result = tree(region_.result),
+          prints = Ref<>::steal(PyList_New(0));
+    if (!inputs || !calls || !result || !prints || !add_inputs(inputs.get()) || !add_calls(calls.get()) ||
+        !add_prints(prints.get()))
+      return nullptr;
     Ref<> outputs = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs_.size())));
     for (std::size_t i = 0; outputs && i < outputs_.size(); ++i) {
       const Recipe& r = region_.recipes[outputs_[i]];
       PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i),
                        Py_BuildValue("(Ii)", r.index, static_cast<int>(r.wrap)));
     }
-    return outputs ? Py_BuildValue("{s:s,s:O,s:O,s:O,s:O}", "graph", text_.c_str(), "inputs", inputs.get(), "result",
-                                   result.get(), "outputs", outputs.get(), "calls", calls.get())
-                   : nullptr;
+    return outputs
+               ? Py_BuildValue("{s:s,s:O,s:O,s:O,s:O,s:O}", "graph", text_.c_str(), "inputs", inputs.get(), "result",
+                               result.get(), "prints", prints.get(), "outputs", outputs.get(), "calls", calls.get())
+               : nullptr;
   }
 
  private:
   /// Does it compute, and nothing else?
   bool is_pure() {
     for (const Effect& effect : region_.effects)
-      if (effect.kind != Effect::Kind::CountCall)
+      if (effect.kind != Effect::Kind::CountCall && effect.kind != Effect::Kind::Print)
         return refuse("the function changes an object that was there before the call, which a graph in a file cannot"),
                false;
     std::string written;
@@ -88,16 +93,33 @@ class Exporter {
     return true;
   }
 
+  bool add_prints(PyObject* list) {
+    for (const Effect& effect : region_.effects) {
+      if (effect.kind != Effect::Kind::Print) continue;
+      whole_ = "what is printed";
+      Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(effect.items.size())));
+      for (std::size_t i = 0; args && i < effect.items.size(); ++i) {
+        Ref<> arg = tree(effect.items[i]);
+        if (!arg) return false;
+        PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), arg.release());
+      }
+      PyObject* names = effect.name ? effect.name.get() : nullptr;
+      Ref<> row = Ref<>::steal(args ? Py_BuildValue(names ? "(OO)" : "(O())", args.get(), names) : nullptr);
+      if (!row || PyList_Append(list, row.get()) < 0) return false;
+    }
+    return true;
+  }
+
   /// What is given back, as tuples: ("result", number of the output), ("value", object), ("fetch", object), ("tuple",
   /// items ...),
   /// ("list", items ...), ("dict", key, value ...), ("choice", number, items ...).
   Ref<> tree(uint32_t recipe, int depth = 0) {
     const Recipe& r = region_.recipes[recipe];
-    if (depth > 32) return refuse("the result contains itself"), Ref<>();
+    if (depth > 32) return refuse(std::string(whole_) + " contains itself"), Ref<>();
     switch (r.kind) {
       case Recipe::Kind::Result: {
         if (r.writing != capture::Writing::Allowed)
-          return refuse("a part of the result is an array that cannot be written"), Ref<>();
+          return refuse("a part of " + std::string(whole_) + " is an array that cannot be written"), Ref<>();
         std::size_t at = 0;  // equal recipes are one object
         while (at < outputs_.size() && outputs_[at] != recipe) ++at;
         if (at == outputs_.size()) outputs_.push_back(recipe);
@@ -116,32 +138,49 @@ class Exporter {
       case Recipe::Kind::List: return items("list", r, depth);
       case Recipe::Kind::Dict: return items("dict", r, depth);
       case Recipe::Kind::Choice: return items("choice", r, depth);
+      case Recipe::Kind::Text: return text(r, depth);
       default: break;
     }
     const bool named = r.object && PyType_Check(r.object.get());
-    return refuse("the result must be of arrays, numbers, str, None, tuples, lists and dicts, but has " +
+    return refuse(std::string(whole_) +
+                  " must be of arrays, numbers, str, None, tuples, lists and dicts, but "
+                  "has " +
                   (named ? std::string("a ") + reinterpret_cast<PyTypeObject*>(r.object.get())->tp_name
                          : "another object")),
            Ref<>();
   }
 
-  Ref<> items(const char* name, const Recipe& r, int depth) {
-    Ref<> out = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(r.items.size() + 1)));
-    if (!out) return {};
-    PyTuple_SET_ITEM(out.get(), 0, PyUnicode_FromString(name));
-    for (std::size_t i = 0; i < r.items.size(); ++i) {
-      Ref<> item = tree(r.items[i], depth + 1);
-      if (!item) return {};
-      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i + 1), item.release());
+  /// ("text", ("value", name of the function), items ...): of those of which texts are made.
+  Ref<> text(const Recipe& r, int depth) {
+    const char* name = nullptr;
+    if (PyCFunction_CheckExact(r.object.get()))
+      name = reinterpret_cast<PyCFunctionObject*>(r.object.get())->m_ml->ml_name;
+    else if (r.object.get() == reinterpret_cast<PyObject*>(&PyUnicode_Type)) name = "str";
+    PyObject* self = name && PyCFunction_CheckExact(r.object.get()) ? PyCFunction_GET_SELF(r.object.get()) : nullptr;
+    const bool joins = self && PyUnicode_CheckExact(self) && PyUnicode_GET_LENGTH(self) == 0;
+    if (!name || (self && !joins && !PyModule_Check(self)))
+      return refuse(std::string(whole_) + " has a text that a file cannot hold"), Ref<>();
+    return items("text", r, depth, Ref<>::steal(Py_BuildValue("(ss)", "value", name)));
+  }
+
+  /// `first`: an item in front of the recipe's, or null.
+  Ref<> items(const char* name, const Recipe& r, int depth, Ref<> first = {}) {
+    Ref<> list = Ref<>::steal(PyList_New(0)), kind = Ref<>::steal(PyUnicode_FromString(name));
+    if (!list || !kind || PyList_Append(list.get(), kind.get()) < 0) return {};
+    if (first && PyList_Append(list.get(), first.get()) < 0) return {};
+    for (const uint32_t each : r.items) {
+      Ref<> item = tree(each, depth + 1);
+      if (!item || PyList_Append(list.get(), item.get()) < 0) return {};
     }
-    return out;
+    return Ref<>::steal(PyList_AsTuple(list.get()));
   }
 
   const capture::Region& region_;
   const graph::Graph& graph_;
   const LiveSlots& live_;
   const std::string text_;
-  std::vector<uint32_t> outputs_;  // recipes
+  const char* whole_ = "the result";  // of what trees are made
+  std::vector<uint32_t> outputs_;     // recipes
 };
 
 PyObject* function_export(PyObject* self, PyObject* args) {

@@ -82,6 +82,7 @@ std::string text(const Region& region, const Effect& e) {
     case Effect::Kind::SetChange:
       return part(e.target) + " " + kSetChanges[PyLong_AsLong(region.recipes[e.key].object.get())] + " " +
              part(e.value);
+    case Effect::Kind::Print: return "print(" + items + ")" + (e.name ? " " + short_repr(e.name.get()) : "");
     case Effect::Kind::CountCall: return e.source ? "hit " + e.source->str() : "miss " + short_repr(e.object.get());
   }
   return "?";
@@ -143,16 +144,16 @@ Frontend* numpy_frontend() {
   return frontend;
 }
 
-/// _capture(function, locals, entry=0, stack=(), varied=(), dynamic=False, instruction_limit=20000)
+/// _capture(function, locals, entry=0, stack=(), varied=(), dynamic=False, instruction_limit=20000, fullgraph=False)
 PyObject* run_capture(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"function",          "locals", "entry", "stack", "varied", "dynamic",
-                                "instruction_limit", nullptr};
+  static const char* names[] = {"function",          "locals",    "entry", "stack", "varied", "dynamic",
+                                "instruction_limit", "fullgraph", nullptr};
   PyObject *function, *locals, *stack = nullptr, *varied_names = nullptr;
   unsigned entry = 0, limit = 20000;
-  int dynamic = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|IO!O!pI", const_cast<char**>(names), &PyFunction_Type, &function,
-                                   &PyDict_Type, &locals, &entry, &PyTuple_Type, &stack, &PyTuple_Type, &varied_names,
-                                   &dynamic, &limit))
+  int dynamic = 0, fullgraph = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|IO!O!pIp", const_cast<char**>(names), &PyFunction_Type,
+                                   &function, &PyDict_Type, &locals, &entry, &PyTuple_Type, &stack, &PyTuple_Type,
+                                   &varied_names, &dynamic, &limit, &fullgraph))
     return nullptr;
   auto* f = reinterpret_cast<PyFunctionObject*>(function);
   try {
@@ -163,6 +164,7 @@ PyObject* run_capture(PyObject*, PyObject* args, PyObject* kwargs) {
     request.is_call = entry == 0;
     request.frontends = {numpy_frontend()};
     request.options.instruction_limit = limit;
+    request.options.fullgraph = fullgraph != 0;
     Varied varied;
     varied.all = dynamic != 0;
     for (Py_ssize_t i = 0; varied_names && i < PyTuple_GET_SIZE(varied_names); ++i)

@@ -531,7 +531,7 @@ def test_fullgraph_raises_before_anything_ran(capsys):
     def function(x, items):
         items.append(1)
         y = x * 2
-        print("never")
+        print("never", file=None)
         return y
 
     marked = compiled(function, fullgraph=True)

@@ -59,7 +59,7 @@ def test_precompile_with_open_dimensions():
 def test_precompile_of_a_function_that_breaks(capsys):
     def function(x):
         y = x * 2
-        print("here")
+        print("here", file=None)
         return y + 1
 
     marked = fj.jit(function)

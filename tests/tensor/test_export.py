@@ -169,6 +169,35 @@ def test_no_warning_is_given(tmp_path, recwarn):
     assert not recwarn.list
 
 
+def test_what_is_printed(tmp_path, capsys):
+    for x in (numbers(3), numbers(3).astype(fj.float64)):
+        graph = reload(tells, x, 2.5, path=tmp_path / "tells")
+        expected = tells(x + 1, 2.5)
+        printed = capsys.readouterr().out
+        assert_same(graph(x + 1, 2.5), expected)
+        assert capsys.readouterr().out == printed != ""
+
+
+class Switch(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.first = (nn.ReLU(), nn.Softmax(), nn.Tanh())
+        self.second = [nn.Sigmoid(), nn.Dense(3, 3)]
+
+    def construct(self, x, i, j):
+        return self.second[j](self.first[i](x)) + x
+
+
+def test_cells_that_a_tensor_chooses(tmp_path):
+    net, x = Switch(), numbers(2, 3)
+    graph = reload(net, x, Tensor(0), Tensor(1), path=tmp_path / "switch")
+    for i in range(-3, 3):
+        for j in (0, 1):
+            assert_same(graph(x, Tensor(i), Tensor(j)), net(x, Tensor(i), Tensor(j)))
+    with pytest.raises(RuntimeError, match="raised an error"):
+        graph(x, Tensor(3), Tensor(1))
+
+
 def test_what_raised(tmp_path):
     def checked(x):
         if x.sum() > 3:
@@ -273,8 +302,17 @@ def test_wrong_containers(tmp_path):
 
 
 def prints(x):
-    print(end="")
+    print(end="", file=None)
     return x + 1
+
+
+def tells(x, k):
+    y = x * k
+    print("y:", y, k, x.shape, sep="|")
+    print(y.sum(), end=";")
+    y[0] = 3.0
+    print(f"{y} and {k:.2f} of {float(y.sum()):5.1f}{x!r}")
+    return y + 1, f"{y.shape} {float(x[0])}"
 
 
 def adds_in_place(x):

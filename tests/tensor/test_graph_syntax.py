@@ -125,6 +125,9 @@ STATEMENTS = {
     "vmap": "return ops.vmap(lambda a: a * 2 + 1)(x)",
     "HyperMap": "return ops.HyperMap(lambda a: a * 2)((x, [y]))",
     "walk": "total = x.sum() * 0\nfor value in net.names.values():\n    total = total + value\nreturn total",
+    "print": "print('x', x, f'{y} of {x.shape}')\nreturn x * 2",
+    "strings from a Tensor": "return str(x), f'{x * 2!r}'",
+    "a function that a Tensor chooses": "return (ops.relu, ops.tanh, ops.exp)[y.argmax() % 3](x)",
     "in place": "a = x * 1\nops.assign_add(a, y)\na.add_(1)\nreturn a",
 }
 
@@ -133,12 +136,11 @@ BREAKS = {
     "an index that is a truth value": ("return x[True]", "FJ003"),
     "a new Parameter": ("return Parameter(x, name='p') * 2", "FJ002"),
     "a new cell": ("return nn.ReLU()(x)", "FJ0"),
-    "print": ("print(x.shape)\nreturn x * 2", "FJ010"),
+    "print to a file": ("import sys\nprint(x.shape, file=sys.stdout)\nreturn x * 2", "FJ010"),
     "numbers from a Tensor": ("return x * x.sum().asnumpy()", "FJ003"),
     "a class": ("class Local:\n    scale = 2\nreturn x * Local.scale", "FJ0"),
     "globals": ("global counter\ncounter = len(str(id(x)))\nreturn x * 2", "FJ0"),
     "a file": ("with open('/dev/null') as file:\n    text = file.read()\nreturn x * len(text)", "FJ0"),
-    "strings from a Tensor": ("return str(x)", "FJ0"),
 }
 
 

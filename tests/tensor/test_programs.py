@@ -106,7 +106,7 @@ def test_the_context_that_captures():
     with pytest.raises(TypeError, match="_disable_pijit"):
         PIJitCaptureContext(jit_config={"_disable_pijit": 3})
     with pytest.raises(Unsupported):
-        PIJitCaptureContext(fullgraph=True)(lambda x: print(x))(values(2))
+        PIJitCaptureContext(fullgraph=True)(lambda x: print(x, file=None))(values(2))
 
 
 # --- Tensors and attributes in graphs ----------------------------------------------------------------------------------------

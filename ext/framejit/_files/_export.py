@@ -242,6 +242,9 @@ def _wrong(error: type[Exception], spec: tuple[Any, ...], value: Any, where: str
     )
 
 
+_TEXTS: dict[str, Any] = {"format": format, "str": str, "repr": repr, "ascii": ascii, "join": "".join}
+
+
 def _result(tree: tuple[Any, ...], results: Any, inputs: Any, constants: Any) -> Any:
     """What the function gives back."""
     kind = tree[0]
@@ -258,6 +261,8 @@ def _result(tree: tuple[Any, ...], results: Any, inputs: Any, constants: Any) ->
         items.append(_result(item, results, inputs, constants))
     if kind == "tuple":
         return tuple(items)
+    if kind == "text":
+        return _TEXTS[items[0]](*items[1:])
     if kind == "choice":
         for i in range(len(items) - 2):
             if items[0] == i:
@@ -285,7 +290,11 @@ def _decode_tree(record: list[Any]) -> tuple[Any, ...]:
     kind, *rest = record
     if kind == "value":
         return kind, _decode(rest[0])
-    return (kind, tuple(map(_decode_tree, rest[0]))) if kind in ("tuple", "list", "dict", "choice") else (kind, rest[0])
+    return (
+        (kind, tuple(map(_decode_tree, rest[0])))
+        if kind in ("tuple", "list", "dict", "choice", "text")
+        else (kind, rest[0])
+    )
 
 
 # --- Constants --------------------------------------------------------------------------------------------------------------
@@ -367,7 +376,7 @@ def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") 
     """Write what a network or function computes into a file, from which `load` makes it again without its code.
 
     The function is captured for inputs like these, and nothing is run. Values that are not inputs are stored in the file as they are now: Parameters, arrays, and the
-    values of all else.
+    values of all else. What it prints, the loaded graph prints too, when all its work is done.
 
     Parameters
     ----------
@@ -423,6 +432,9 @@ def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") 
         "params": [constants.index_of(value, source) for value, source in found["inputs"]],
         "outputs": found["outputs"],
         "result": _encode_tree(found["result"], constants.index_of),
+        "prints": [
+            [[_encode_tree(arg, constants.index_of) for arg in args], list(names)] for args, names in found["prints"]
+        ],
         "calls": {str(index): _encode_call(call) for index, call in found["calls"].items()},
         "constants": constants.rows,
     }
@@ -453,6 +465,10 @@ class LoadedGraph:
         self.constants: tuple[Any, ...] = tuple(_constant(row, data) for row in header["constants"])
         self._params = tuple((kind, number) for kind, number in header["params"])
         self._result = _decode_tree(header["result"])
+        self._prints = tuple(
+            (("tuple", tuple(map(_decode_tree, args))), tuple(map(str, names)))
+            for args, names in header.get("prints", ())
+        )
         text = _FORMER_CALL.sub(r"\1library_call ", header["graph"])
         self._graph = _core.LoadedGraph(text, outputs, _decode_calls(header["calls"]))
         self._check(len(outputs))
@@ -483,10 +499,16 @@ class LoadedGraph:
             if tree[0] in numbers:
                 refer(*tree)
             elif tree[0] != "value":
+                if tree[0] == "text" and (tree[1][0][0] != "value" or tree[1][0][1] not in _TEXTS):
+                    raise ValueError(f"a text of {tree[1][0]}")
                 for one in tree[1]:
                     walk(one)
 
         walk(self._result)
+        for args, names in self._prints:
+            walk(args)
+            if len(names) > len(args[1]) or not {"sep", "end", "flush"}.issuperset(names):
+                raise ValueError(f"a call of print() with {names}")
         for (kind, number), (dtype, shape, strides) in zip(self._params, self._graph.params, strict=True):
             refer(kind, number)
             if kind == "input":
@@ -520,7 +542,12 @@ def _run(graph: LoadedGraph, inputs: tuple[Any, ...], constants: tuple[Any, ...]
     params = []
     for kind, number in graph._params:
         params.append(arrays[number] if kind == "input" else constants[number])
-    return _result(graph._result, graph._graph(*params), arrays, constants)
+    results = graph._graph(*params)
+    for shown, names in graph._prints:
+        args = _result(shown, results, arrays, constants)
+        plain = len(args) - len(names)
+        print(*args[:plain], **dict(zip(names, args[plain:], strict=True)))
+    return _result(graph._result, results, arrays, constants)
 
 
 def load(file_name: Any) -> LoadedGraph:
