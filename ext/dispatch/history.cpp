@@ -113,7 +113,8 @@ void announce(const region::Entry& entry, PyCodeObject* code, int line, int64_t 
     for (const capture::Guard& g : entry.guards()) text += g.str() + "\n";
     emit(Channel::Guards, std::move(record().put("text", text)));
   }
-  if (events_on(Channel::Graph)) emit(Channel::Graph, std::move(record().put("text", entry.graph_text())));
+  if (events_on(Channel::Graph))
+    emit(Channel::Graph, std::move(record().put("text", entry.graph_text()).put("located", entry.graph_text(true))));
   if (events_on(Channel::Kernels))
     emit(Channel::Kernels, std::move(record().put("text", codegen::listing(entry.plan().program()))));
   if (events_on(Channel::Asm)) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -12,33 +13,33 @@ from framejit._tensors import _random
 GRAPH_MODE, PYNATIVE_MODE = 0, 1
 STRICT, COMPATIBLE, LAX = 0, 1, 2
 
-# Settings that mean nothing here are kept and given back.
+# What each setting is at first. Settings that mean nothing here are kept and given back.
 _settings: dict[str, Any] = {
     "mode": PYNATIVE_MODE,
     "device_target": "CPU",
     "device_id": 0,
-    "jit_level": "O0",
+    "jit_level": "",
     "jit_config": {},
     "jit_syntax_level": LAX,
     "pynative_synchronize": False,
     "save_graphs": 0,
-    "save_graphs_path": "",
+    "save_graphs_path": ".",
     "enable_graph_kernel": False,
     "max_call_depth": 1000,
-    "max_device_memory": "1024GB",
+    "max_device_memory": 1024.0,
     "runtime_num_threads": 30,
     "deterministic": "OFF",
     "precompile_only": False,
-    "enable_compile_cache": False,
+    "enable_compile_cache": None,
     "compile_cache_path": "",
     "check_bprop": False,
     "grad_for_scalar": False,
-    "debug_level": "RELEASE",
-    "memory_optimize_level": "O0",
-    "mempool_block_size": "1GB",
+    "debug_level": 0,
+    "memory_optimize_level": 0,
+    "mempool_block_size": 1.0,
     "env_config_path": "",
     "inter_op_parallel_num": 0,
-    "variable_memory_max_size": "30GB",
+    "variable_memory_max_size": "0",
     "op_timeout": 900,
     "graph_kernel_flags": "",
     "reserve_class_name_in_scope": True,
@@ -51,8 +52,92 @@ _settings: dict[str, Any] = {
     "support_binary": False,
     "enable_mem_offload": False,
     "infer_boost": "off",
+    "enable_profiling": False,
+    "profiling_options": "training_trace",
+    "aoe_tune_mode": "",
+    "aoe_config": {},
+    "topo_order": "",
+    "disable_format_transform": False,
+}
+# Deprecated ones that have no value.
+_WITHOUT_VALUE = {
+    "enable_auto_mixed_precision": bool,
+    "save_compile_cache": bool,
+    "load_compile_cache": bool,
+    "enable_sparse": object,
+}
+# Those that have another type than their first value.
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "max_device_memory": str,
+    "mempool_block_size": str,
+    "enable_compile_cache": bool,
+    "save_graphs": (bool, int),
+}
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "jit_level": ("", "O0", "O1", "O2"),
+    "infer_boost": ("on", "off"),
+    "deterministic": ("ON", "OFF"),
+    "exec_order": ("bfs", "dfs"),
+    "memory_optimize_level": ("O0", "O1"),
+}
+_OF_ANY_TYPE = {"exec_order", "memory_optimize_level"}  # a value of another type is none of the choices
+_LEAST = {"max_call_depth": 1, "device_id": 0, "runtime_num_threads": 0, "op_timeout": 0, "inter_op_parallel_num": 0}
+_KEYS: dict[str, dict[str, tuple[str, ...]]] = {
+    "jit_config": {"jit_level": ("O0", "O1", "O2"), "infer_boost": ("on", "off")},
+    "aoe_config": {"job_type": ("1", "2")},
+}
+# Those of other devices, and of no device that is left: their types are checked, and no more.
+_OF_OTHER_DEVICES = {
+    "max_device_memory",
+    "mempool_block_size",
+    "variable_memory_max_size",
+    "ascend_config",
+    "gpu_config",
+    "print_file_path",
 }
 _seed: int | None = None
+
+
+def _check_setting(name: str, value: Any) -> None:
+    say = "For 'context.set_context', "
+    if name not in _settings and name not in _WITHOUT_VALUE:
+        raise ValueError(
+            f"{say}the keyword argument {name} is not recognized! "
+            f"For detailed usage of 'set_context', there are: {', '.join(_settings)}."
+        )
+    wanted = _TYPES.get(name) or _WITHOUT_VALUE.get(name) or type(_settings[name])
+    if name not in _OF_ANY_TYPE and not isinstance(value, wanted):
+        kinds = " or ".join(kind.__name__ for kind in (wanted if isinstance(wanted, tuple) else (wanted,)))
+        raise TypeError(f"{say}the parameter '{name}' must be {kinds}, but got {type(value).__name__}.")
+    if name == "mode" and value not in (GRAPH_MODE, PYNATIVE_MODE):
+        raise ValueError(
+            f"{say}the argument 'mode' should be context.GRAPH_MODE (0) or context.PYNATIVE_MODE (1), but got {value}."
+        )
+    if name == "device_target" and value != "CPU":
+        raise ValueError(f"{say}the argument 'device_target' must be 'CPU', but got {value!r}.")
+    if name == "jit_syntax_level" and value not in (STRICT, COMPATIBLE, LAX):
+        raise ValueError(f"{say}the argument 'jit_syntax_level' must be STRICT, COMPATIBLE or LAX, but got {value!r}.")
+    if name == "debug_level" and value not in (0, 1):
+        raise ValueError(f"{say}the argument 'debug_level' must be 0 (RELEASE) or 1 (DEBUG), but got {value!r}.")
+    if name == "save_graphs" and value > 3:
+        raise ValueError(f"{say}the value for save_graphs should be 0-3, but got {value!r}.")
+    if name == "save_graphs_path" and not value:
+        raise ValueError(f"{say}the 'save_graphs_path' is invalid, it should be a folder.")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise ValueError(f"{say}the argument '{name}' must be one of {list(_CHOICES[name])}, but got {value!r}.")
+    if name in _LEAST and value < _LEAST[name]:
+        raise ValueError(f"{say}the argument '{name}' must be at least {_LEAST[name]}, but got {value}.")
+    if name in _KEYS:
+        keys = _KEYS[name]
+        for key, setting in value.items():
+            if key not in keys:
+                raise ValueError(f"{say}the key of argument '{name}' must be one of {list(keys)}, but got {key!r}.")
+            if setting not in keys[key]:
+                raise ValueError(
+                    f"For '{name}', the value of argument {key} must be one of {list(keys[key])}, but got {setting!r}."
+                )
+    if name == "jit_config" and value.get("infer_boost") == "on" and value.get("jit_level") in ("O1", "O2"):
+        raise ValueError("Only jit_level set O0 can set infer_boost to on.")
 
 
 def set_context(**settings: Any) -> None:
@@ -62,40 +147,43 @@ def set_context(**settings: Any) -> None:
     ----------
     **settings
         Settings by name. ``mode=GRAPH_MODE`` compiles the calls of cells, ``mode=PYNATIVE_MODE`` does not. ``jit_syntax_level`` is
-        ``STRICT``, ``COMPATIBLE`` or ``LAX``. ``device_target`` must be ``'CPU'``. With ``save_graphs`` the graph of each function that is
-        compiled from then on is written into a file in ``save_graphs_path``, as text.
+        ``STRICT``, ``COMPATIBLE`` or ``LAX``, ``jit_config`` a dict with ``jit_level`` and ``infer_boost`` for the cells that are
+        compiled. ``device_target`` must be ``'CPU'``. With ``save_graphs`` the graph of each function that is compiled from then on is
+        written into a file in ``save_graphs_path``, as text with the lines of the program. The environment variables
+        ``MS_DEV_SAVE_GRAPHS`` and ``MS_DEV_SAVE_GRAPHS_PATH`` do the same from the start.
 
     Raises
     ------
     ValueError
         If a setting or its value is not known.
+    TypeError
+        If a value is of another type.
     """
     for name, value in settings.items():
-        if name not in _settings:
-            raise ValueError(
-                f"For 'context.set_context', the keyword argument {name} is not recognized! "
-                f"For detailed usage of 'set_context', there are: {', '.join(_settings)}."
-            )
-        if name == "mode" and value not in (GRAPH_MODE, PYNATIVE_MODE):
-            raise ValueError(
-                f"For 'context.set_context', the argument 'mode' should be context.GRAPH_MODE (0) or context.PYNATIVE_MODE (1), "
-                f"but got {value}."
-            )
-        if name == "device_target" and value != "CPU":
-            raise ValueError(
-                f"For 'context.set_context', the argument 'device_target' must be 'CPU', but got {value!r}."
-            )
-        if name == "jit_syntax_level" and value not in (STRICT, COMPATIBLE, LAX):
-            raise ValueError(
-                f"For 'context.set_context', the argument 'jit_syntax_level' must be STRICT, COMPATIBLE or LAX, but got {value!r}."
-            )
-        if name == "save_graphs_path" and not isinstance(value, str):
-            raise TypeError(
-                f"For 'context.set_context', the 'save_graphs_path' must be a str, but got {type(value).__name__}."
-            )
-    _settings.update(settings)
+        _check_setting(name, value)
+    for name, value in settings.items():
+        if name in _WITHOUT_VALUE or name in _OF_OTHER_DEVICES:
+            continue
+        if name == "jit_config":
+            _settings.update(value)
+        elif name == "memory_optimize_level":
+            value = int(value == "O1")
+        elif name == "save_graphs":
+            value = 2 if value is True else int(value)
+        elif name == "save_graphs_path":
+            value = os.path.realpath(value)
+        elif isinstance(value, bool) and type(_settings[name]) is int:
+            value = int(value)
+        _settings[name] = value
     if "save_graphs" in settings or "save_graphs_path" in settings:
         _saved_graphs.save_graphs(str(_settings["save_graphs_path"]) if _settings["save_graphs"] else None)
+
+
+def _follow_environment() -> None:
+    """Save graphs if the environment says so."""
+    asked = os.environ.get("MS_DEV_SAVE_GRAPHS", "")
+    if asked in ("1", "2", "3"):
+        set_context(save_graphs=int(asked), save_graphs_path=os.environ.get("MS_DEV_SAVE_GRAPHS_PATH") or ".")
 
 
 def get_context(attr_key: str) -> Any:
@@ -403,3 +491,6 @@ def set_deterministic(deterministic: bool) -> None:
             f"For 'set_deterministic', the argument 'deterministic' must be bool, but got {type(deterministic).__name__}."
         )
     _settings["deterministic"] = "ON" if deterministic else "OFF"
+
+
+_follow_environment()

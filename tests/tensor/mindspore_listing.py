@@ -83,6 +83,19 @@ def error_of(call):
     return ("nothing",)
 
 
+# What settings of the context may be.
+SETTINGS = ("jit_syntax_level", "pynative_synchronize", "save_graphs", "enable_graph_kernel", "max_call_depth", "max_device_memory", "runtime_num_threads", "deterministic", "enable_compile_cache", "check_bprop", "debug_level", "memory_optimize_level", "mempool_block_size", "inter_op_parallel_num", "variable_memory_max_size", "op_timeout", "graph_kernel_flags", "reserve_class_name_in_scope", "enable_reduce_precision", "exec_order", "ascend_config", "gpu_config", "support_binary", "jit_config", "aoe_config", "enable_auto_mixed_precision")  # fmt: skip
+VALUES = (True, 0, 1, 3, 7, -1, 1.5, "x", "", "ON", "O1", "O2", "bfs", [1], {}, {"a": 1}, {"jit_level": "O1"}, {"jit_level": "O7"}, {"jit_level": "O1", "infer_boost": "on"})  # fmt: skip
+for name in SETTINGS:
+    before = context.get_context(name) if name != "enable_auto_mixed_precision" else False
+    for value in VALUES:
+        rows["context", f"{name}={value!r}"] = error_of(lambda name=name, value=value: ms.set_context(**{name: value}))
+        if rows["context", f"{name}={value!r}"] == ("nothing",) and name in ("jit_syntax_level", "save_graphs", "debug_level", "memory_optimize_level", "exec_order", "deterministic", "max_call_depth", "op_timeout"):
+            rows["context", f"after {name}={value!r}"] = (repr(context.get_context(name)),)
+    if name not in ("memory_optimize_level",):
+        error_of(lambda name=name, before=before: ms.set_context(**{name: before}))
+
+
 x, i = Tensor([1.0, 2.0]), Tensor([1, 2])
 net = nn.Dense(2, 1)
 CALLS = {

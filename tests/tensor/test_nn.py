@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import collections
 import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import framejit as fj
 import numpy as np
@@ -292,19 +296,74 @@ def test_graphs_are_saved_on_request(tmp_path):
         assert run("double") == [2, 4]
         (saved,) = folder.iterdir()
         assert saved.name.endswith("_graph_double.ir") and "multiply %x" in saved.read_text() and "double, <string>:1" in saved.read_text()
+        assert "# In file <string>:2/" in saved.read_text()
         (tmp_path / "file").write_text("")
         fj.set_context(save_graphs_path=str(tmp_path / "file"))
         with pytest.warns(UserWarning, match=r"The graph of again\(\) is not saved"):
             assert run("again") == [2, 4]
     finally:
-        fj.set_context(save_graphs=0, save_graphs_path="")
+        fj.set_context(save_graphs=0, save_graphs_path=".")
     assert run("third") == [2, 4] and len(list(folder.iterdir())) == 1
+
+
+class Less(nn.Cell):
+    def construct(self, x, y):
+        return x - y
+
+
+class ProductLess(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.inner = Less()
+
+    @fj.jit
+    def construct(self, x, y):
+        z = x * y
+        return self.inner(z, x)
+
+
+SAVED = """
+import sys
+from framejit._mindspore import _mindspore
+_mindspore.install()
+import mindspore as ms
+from mindspore import Tensor, nn
+sys.path.insert(0, sys.argv[1])
+from tensor.test_nn import ProductLess
+ProductLess()(Tensor([1.0, 2.0]), Tensor([3.0, 4.0]))
+"""
+
+
+@pytest.mark.capture
+def test_saved_graphs_name_the_lines_of_the_program(tmp_path):
+    # As MindSpore's environment variables ask for it, from the start.
+    environment = dict(os.environ, MS_DEV_SAVE_GRAPHS="1", MS_DEV_SAVE_GRAPHS_PATH=str(tmp_path / "graphs"))
+    tests = str(Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", SAVED, tests], check=True, env=environment)
+    (saved,) = (tmp_path / "graphs").iterdir()
+    lines = [line.strip() for line in saved.read_text().splitlines()]
+    places = {line.partition(" : ")[0].split(" ")[2]: lines[i + 1] for i, line in enumerate(lines) if line.startswith("%")}
+    assert places["multiply"].startswith(f"# In file {__file__}:") and places["multiply"].endswith("z = x * y/")
+    assert places["subtract"].endswith("return x - y/")
+
+
+def test_settings_are_checked_before_any_is_changed():
+    with pytest.raises(TypeError, match="'max_call_depth' must be int, but got str"):
+        fj.set_context(save_graphs=1, max_call_depth="x")
+    assert fj.get_context("save_graphs") == 0
+    with pytest.raises(ValueError, match="the value of argument jit_level must be one of"):
+        fj.set_context(jit_config={"jit_level": "O7"})
+    fj.set_context(jit_config={"jit_level": "O1"})
+    try:
+        assert fj.get_context("jit_level") == "O1"
+    finally:
+        fj.set_context(jit_config={}, jit_level="")
 
 
 def test_context():
     assert fj.get_context("mode") == fj.PYNATIVE_MODE and fj.get_context("device_target") == "CPU"
     fj.set_context(mode=fj.GRAPH_MODE, save_graphs=True)
-    assert fj.get_context("mode") == 0 and fj.context.get_context("save_graphs") is True
+    assert fj.get_context("mode") == 0 and fj.context.get_context("save_graphs") == 2
     fj.set_context(save_graphs=False)
     with pytest.raises(TypeError, match="save_graphs_path"):
         fj.set_context(save_graphs_path=3)

@@ -150,11 +150,13 @@ class Cell(CellState):
         if function is None or is_compiled(function):  # marked by jit: its own arguments count
             return self.construct
         config = {} if self._jit_config is None else self._jit_config
-        level = config.get("jit_level") or context.get_context("jit_level")
+        level = config.get("jit_level") or context.get_context("jit_level") or "O0"
         syntax = config.get("jit_syntax_level") or ("STRICT" if strict_syntax() else "LAX")
         backend = {"sink": "GE", "no_sink": "ms_backend"}.get(config.get("exc_mode", "auto"), "")
         automatic = config.get("exc_mode") == "auto"
         options = {name: config[name] for name in OPTIONS if name in config}
+        if context.get_context("infer_boost") == "on":
+            options.setdefault("infer_boost", "on")
         key = (level, syntax, backend, automatic, repr(options))
         compiled = function.__dict__.setdefault("__framejit_compiled__", {})
         if key not in compiled:
