@@ -199,7 +199,7 @@ class TensorFrontend final : public capture::Frontend {
   }
 
   Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
-    FRAMEJIT_TRY(item, read_item(session, plain(session, array), plain(session, key)));
+    FRAMEJIT_TRY(item, read_item(session, plain(session, array), none_for_true(session, plain(session, key))));
     const graph::Type& type = session.graph().type(item->id());
     const bool own = !type.is_view() && graph::is_c_contiguous(session.graph().shapes(), type);
     return session.values().array(own ? item->id() : session.builder().copy(item->id(), 'C'), Wrap::Tensor);
@@ -207,7 +207,8 @@ class TensorFrontend final : public capture::Frontend {
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
     if (value->is_array() && value->wrap() == Wrap::NdArray)
       return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
-    return write_item(session, plain(session, array), plain(session, key), plain(session, value), Wrap::Tensor);
+    return write_item(session, plain(session, array), none_for_true(session, plain(session, key)),
+                      plain(session, value), Wrap::Tensor);
   }
 
   Captured<Value*> length(Session& session, Value* array) override {

@@ -125,6 +125,7 @@ STATEMENTS = {
     "vmap": "return ops.vmap(lambda a: a * 2 + 1)(x)",
     "HyperMap": "return ops.HyperMap(lambda a: a * 2)((x, [y]))",
     "walk": "total = x.sum() * 0\nfor value in net.names.values():\n    total = total + value\nreturn total",
+    "an index that is True": "a = x * 1\na[True] = y\nb = x * 1\nb[True] = 3\nreturn x[True], a, b",
     "print": "print('x', x, f'{y} of {x.shape}')\nreturn x * 2",
     "strings from a Tensor": "return str(x), f'{x * 2!r}'",
     "a function that a Tensor chooses": "return (ops.relu, ops.tanh, ops.exp)[y.argmax() % 3](x)",
@@ -133,7 +134,7 @@ STATEMENTS = {
 
 # What no graph can hold: the number of the reason. The rows run without `fullgraph`.
 BREAKS = {
-    "an index that is a truth value": ("return x[True]", "FJ003"),
+    "an index that is False": ("return x[False]", "FJ003"),
     "a new Parameter": ("return Parameter(x, name='p') * 2", "FJ002"),
     "a new cell": ("return nn.ReLU()(x)", "FJ0"),
     "print to a file": ("import sys\nprint(x.shape, file=sys.stdout)\nreturn x * 2", "FJ010"),

@@ -544,7 +544,7 @@ class NumpyFrontend final : public capture::Frontend {
   }
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
     prepare(session);
-    return write_item(session, array, key, value);
+    return write_item(session, array, none_for_true(session, key), value);
   }
 
   Captured<Value*> length(Session& session, Value* array) override {

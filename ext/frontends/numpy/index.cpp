@@ -270,6 +270,10 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
   return built(graph::append_compress(session.builder(), mask, array, session.measures().count_of(mask)));
 }
 
+Value* none_for_true(Session& session, Value* key) {
+  return key->is_constant() && key->object.get() == Py_True ? session.values().constant(Py_None) : key;
+}
+
 Captured<Value*> read_item(Session& session, Value* array, Value* key) {
   if (array->wrap() != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "an index into a NumPy scalar");
   if (is_mask(session, key)) {

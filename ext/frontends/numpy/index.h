@@ -23,6 +23,9 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array);
 /// array[mask] = value, for values that are the same for each True of the mask.
 Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value* value);
 
+/// As the only key, True names all of the array under a new axis, as None does; what is read so is a copy.
+Value* none_for_true(Session& session, Value* key);
+
 Captured<Value*> read_item(Session& session, Value* array, Value* key);
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value, Wrap of = Wrap::NdArray);
 
