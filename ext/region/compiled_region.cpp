@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "capture/py/cprofile.h"
+#include "capture/py/repr.h"
 #include "ext/arrays/errstate.h"
 #include "ext/library_calls/draws.h"
 #include "ext/module/kernel_store.h"
@@ -138,6 +139,36 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
   return entry;
 }
 
+namespace {
+
+/// A recipe in a call of print: a constant, a value of the graph, or what is made of these.
+std::string shown_text(const capture::Region& region, const std::vector<std::string>& names, uint32_t recipe) {
+  const capture::Recipe& r = region.recipes[recipe];
+  if (r.kind == capture::Recipe::Kind::Result) return names[graph::index(region.graph->results()[r.index])];
+  if (r.kind == capture::Recipe::Kind::Constant) {
+    const bool text = PyUnicode_CheckExact(r.object.get());
+    return text ? '"' + capture::text_of(r.object.get()) + '"' : capture::short_repr(r.object.get());
+  }
+  std::string items;
+  for (const uint32_t item : r.items) items += (items.empty() ? "" : ", ") + shown_text(region, names, item);
+  return r.kind == capture::Recipe::Kind::List ? "[" + items + "]" : "(" + items + ")";
+}
+
+/// What a region prints when its graph has run, a line for each call.
+std::string prints_text(const capture::Region& region) {
+  const std::vector<std::string> names = graph::value_names(*region.graph);
+  std::string out;
+  for (const capture::Effect& e : region.effects) {
+    if (e.kind != capture::Effect::Kind::Print) continue;
+    std::string items;
+    for (const uint32_t item : e.items) items += (items.empty() ? "" : ", ") + shown_text(region, names, item);
+    out += "Print(" + items + ")\n";
+  }
+  return out;
+}
+
+}  // namespace
+
 Expected<std::shared_ptr<Entry>, std::string> Entry::make_stored(std::shared_ptr<capture::Region> region,
                                                                  Compiled compiled, const CompileOptions& options,
                                                                  const LiveSlots& live, int local_count) {
@@ -149,7 +180,9 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make_stored(std::shared_ptr
 }
 
 std::string Entry::graph_text(bool located) const {
-  return graph::print(*region_->graph, {.locations = located}) + (loop_ ? loop_->graph_text() : std::string());
+  std::string text =
+      graph::print(*region_->graph, {.locations = located}) + (loop_ ? loop_->graph_text() : std::string());
+  return located ? text + prints_text(*region_) : text;
 }
 
 std::string Entry::link(std::shared_ptr<capture::Region> region, Compiled compiled, const CompileOptions& options,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -295,7 +296,7 @@ def test_graphs_are_saved_on_request(tmp_path):
     try:
         assert run("double") == [2, 4]
         (saved,) = folder.iterdir()
-        assert saved.name.endswith("_graph_double.ir") and "multiply %x" in saved.read_text() and "double, <string>:1" in saved.read_text()
+        assert saved.name.endswith("_validate_double.ir") and "multiply %x" in saved.read_text() and "double, <string>:1" in saved.read_text()
         assert "# In file <string>:2/" in saved.read_text()
         (tmp_path / "file").write_text("")
         fj.set_context(save_graphs_path=str(tmp_path / "file"))
@@ -316,9 +317,10 @@ class ProductLess(nn.Cell):
         super().__init__()
         self.inner = Less()
 
-    @fj.jit
+    @fj.jit(fullgraph=True)
     def construct(self, x, y):
         z = x * y
+        print("z:", z, (z, 2.5))
         return self.inner(z, x)
 
 
@@ -345,6 +347,7 @@ def test_saved_graphs_name_the_lines_of_the_program(tmp_path):
     places = {line.partition(" : ")[0].split(" ")[2]: lines[i + 1] for i, line in enumerate(lines) if line.startswith("%")}
     assert places["multiply"].startswith(f"# In file {__file__}:") and places["multiply"].endswith("z = x * y/")
     assert places["subtract"].endswith("return x - y/")
+    assert re.fullmatch(r'Print\("z:", %\d+, \(%\d+, 2.5\)\)', lines[-1])
 
 
 def test_settings_are_checked_before_any_is_changed():

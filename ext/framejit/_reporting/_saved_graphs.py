@@ -34,9 +34,9 @@ def _with_lines(text: str) -> str:
 def save_graphs(folder: str | None) -> None:
     """Write each graph that is compiled from now on into a file of its own in a folder, which is made; None: no more.
 
-    Its name is ``<number>_graph_<function>.ir``. The graph is that of the log channel ``graph``. The first line says from where it was
-    captured, and each node is followed by the line of the program that it is of. A file that cannot be written is warned about, and
-    compilation goes on.
+    Its name is ``<number>_validate_<function>.ir``, after MindSpore's last one before code is generated. The graph is that of the log
+    channel ``graph``. The first line says from where it was captured. Each node is followed by the line of the program that it is of,
+    and the graph by what is printed. A file that cannot be written is warned about, and compilation goes on.
     """
     global _stop
     if _stop is not None:
@@ -48,7 +48,7 @@ def save_graphs(folder: str | None) -> None:
 
     def save(_: str, record: dict[str, Any]) -> None:
         function = str(record["function"])
-        name = f"{next(_numbers):04d}_graph_{re.sub(r'[^0-9A-Za-z_]+', '_', function)[:_LONGEST_NAME]}.ir"
+        name = f"{next(_numbers):04d}_validate_{re.sub(r'[^0-9A-Za-z_]+', '_', function)[:_LONGEST_NAME]}.ir"
         text = f"# {function}, {record['file']}:{record['line']}\n{_with_lines(record['located'])}"
         try:
             place.mkdir(parents=True, exist_ok=True)
