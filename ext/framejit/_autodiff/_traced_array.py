@@ -293,9 +293,14 @@ def _method(traced: Traced, name: str) -> Callable[..., Any]:
     return getattr(np.ndarray, name) if isinstance(traced.value, np.ndarray) else _method_of_number(name)
 
 
-@functools.cache
+_methods_of_numbers: dict[str, Callable[..., Any]] = {}  # one function for each name, as tapes compare them
+
+
 def _method_of_number(name: str) -> Callable[..., Any]:
-    return lambda number, *args, **keywords: getattr(number, name)(*args, **keywords)
+    def method(number: Any, *args: Any, **keywords: Any) -> Any:
+        return getattr(number, name)(*args, **keywords)
+
+    return _methods_of_numbers.setdefault(name, method)
 
 
 def _fill(a: Any, value: Any) -> None:
