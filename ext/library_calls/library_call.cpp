@@ -199,7 +199,7 @@ bool take_result(PyObject* object, Wrap wrap, bool through_view, const StridedAr
   const bool is_operand = may_be_operand && !PyArray_BASE(array);
   if (!PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED) || !(PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA) || is_operand))
     return false;
-  std::memcpy(out.data, PyArray_BYTES(array), static_cast<std::size_t>(PyArray_NBYTES(array)));
+  if (!out.is_last_use) std::memcpy(out.data, PyArray_BYTES(array), static_cast<std::size_t>(PyArray_NBYTES(array)));
   return true;
 }
 
@@ -352,9 +352,8 @@ bool run_library_call(void* context, std::span<const StridedArray> arrays, graph
   const module::ScopedGil gil;
   if (call.first) {
     const Ref<> items = given().get(arrays[0].data);
-    return items &&
-           (arrays.back().is_last_use || take_result(item_of(items.get(), call.item), call.result, call.through_view,
-                                                     arrays.back(), !call.first->computed_in.empty()));
+    return items && take_result(item_of(items.get(), call.item), call.result, call.through_view, arrays.back(),
+                                !call.first->computed_in.empty());
   }
   const Beginning beginning(call);
   if (beginning.again()) return false;

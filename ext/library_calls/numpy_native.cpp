@@ -236,6 +236,7 @@ bool run_histogram(const NativeCall& native, std::span<const StridedArray> array
   StridedArray x = arrays[native.array], weights{};
   int64_t length, stride, other_length, other_stride;
   if (!is_line(x, length, stride)) return false;
+  if (graph::is_float(x.dtype) && x.dtype != DType::F64) return false;  // whose edges are of its dtype
   if (!native.indices.empty()) {
     weights = arrays[native.indices[0]];
     if (weights.dtype != DType::F64 || !std::ranges::equal(weights.shape, arrays[native.array].shape) ||

@@ -19,6 +19,7 @@ CALLS = {
     "weights": lambda x, w: np.histogram(x, 9, weights=w),
     "weights and range": lambda x, w: np.histogram(x, 9, (-1, 2), weights=w),
     "the counts alone": lambda x, w: np.histogram(x, 5)[0] * 2,
+    "the counts in a range alone": lambda x, w: np.histogram(x, 4, (0.0, 3.0))[0] * 2,
     "the edges alone": lambda x, w: np.histogram(x, 5)[1] * 2,
     "two": lambda x, w: np.histogram(x, 5, weights=w)[0] / np.histogram(x, 5)[0].sum(),
     "density": lambda x, w: np.histogram(x, 11, density=True),

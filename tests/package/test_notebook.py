@@ -247,7 +247,9 @@ def test_annotation_of_a_cell_that_fails(notebook):
 @pytest.mark.capture
 def test_fullgraph(notebook):
     number = notebook.shell.execution_count
-    notebook.run("%%framejit --fullgraph\ndef f(x):\n    return str(x)\nf(np.ones(2))", fails=fj.GraphBreakError)
+    notebook.run(
+        "%%framejit --fullgraph\ndef f(x):\n    return print(x, flush=True)\nf(np.ones(2))", fails=fj.GraphBreakError
+    )
     assert str(notebook.error).startswith(f"Cell {number}:3:12 f(): FJ0")
 
 

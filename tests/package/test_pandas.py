@@ -247,9 +247,9 @@ def test_options_of_jit_count():
     close = FRAME.apply(exponential, axis=1, raw=True, engine=level)
     np.testing.assert_allclose(close, FRAME.apply(exponential, axis=1, raw=True), rtol=1e-12)
     with pytest.raises(fj.GraphBreakError):
-        FRAME.apply(lambda row: print(row), axis=1, raw=True, engine=fj.jit(fullgraph=True))
+        FRAME.apply(lambda row: print(row, flush=True), axis=1, raw=True, engine=fj.jit(fullgraph=True))
     with pytest.raises(fj.GraphBreakError):
-        FLOATS.map(lambda x: print(np.arange(3.0)), engine=fj.jit(fullgraph=True))
+        FLOATS.map(lambda x: print(np.arange(3.0), flush=True), engine=fj.jit(fullgraph=True))
 
 
 def test_methods_and_objects():
