@@ -241,7 +241,8 @@ Captured<Value*> do_divmod(Executor& x, const Values& a) {
   return number_divmod(x, a[0], a[1]);
 }
 
-/// What print() shows of a value, as it is now. Break: its text is not known to run no code of the user's.
+/// The value that print() gets: a copy if the value may change later. It breaks if making its text may run code of the
+/// program's.
 Captured<Value*> shown(Executor& x, Value* v, int depth = 0) {
   v = look(x, v);
   if (v->kind == ValueKind::Text || v->kind == ValueKind::Int) return v;

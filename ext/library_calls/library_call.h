@@ -49,8 +49,8 @@ struct LibraryCall {
   capture::Ref<> names;              // of the keywords, a tuple; null: there are none
   std::vector<capture::Wrap> wraps;  // of the slots
   int64_t nanoseconds = 0;           // of a call of few elements, at capture
-  // Of a function that copies arguments to compute in the copies: the operands that it may compute in instead, and the
-  // names of keywords, followed by those of the flags that let it.
+  // A function of LAPACK copies some arguments and computes in the copies. These are the operands in which it may
+  // compute instead, and the names of the call's keywords, followed by those of the flags that allow it.
   std::vector<std::size_t> computed_in;
   capture::Ref<> names_with_flags;
   bool quiet = false;       // neither sets a flag nor warns, and never writes to an operand

@@ -32,8 +32,8 @@ bool is_left_alone(const LibraryCall& call);
 /// The exceptions that the listed functions of BLAS and LAPACK raise of themselves, for arguments that do not fit.
 bool is_fortran_error(PyObject* type);
 
-/// Of a function that copies arguments to compute in the copies: the operands that are such arguments, each with the
-/// name of the flag that lets it compute in the argument itself.
+/// The operands that a function of LAPACK copies to compute in the copies, each with the name of the flag that lets it
+/// compute in the operand itself.
 std::vector<std::pair<std::size_t, capture::Ref<>>> flags_of_operands(const LibraryCall& call);
 /// And a method of ndarray: x.argsort?
 bool is_library_method(std::string_view name);

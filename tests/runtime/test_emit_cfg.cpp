@@ -417,17 +417,8 @@ Cfg sums_of_one_number(bool stores) {
   Cfg g;
   g.blocks.resize(3);
   g.exits.resize(1);
-  Node pointer;
-  pointer.op = Op::Pointer;
-  pointer.type = Type::I64;
-  const Id base = add(g, 0, pointer), zero = constant(g, 0, 0);
-  const auto load = [&](uint32_t block) {
-    Node n;
-    n.op = Op::Load;
-    n.type = Type::I64;
-    n.args[0] = base;
-    return add(g, block, n);
-  };
+  const Id base = node(g, 0, Op::Pointer, Type::I64), zero = constant(g, 0, 0);
+  const auto load = [&](uint32_t block) { return node(g, block, Op::Load, Type::I64, base); };
   g.blocks[0].end = cfg::Block::End::Jump;
   g.blocks[0].to[0] = {1, {zero, load(0)}};
   const Id i = g.add_param(1, Type::I64), total = g.add_param(1, Type::I64);
@@ -490,10 +481,8 @@ TEST(EmitCfg, WhatOneBranchUsesIsComputedThere) {
   Cfg g;
   g.blocks.resize(5);
   g.exits.resize(1);
-  Node pointer;
-  pointer.op = Op::Pointer;
-  pointer.type = Type::I64;
-  const Id base = add(g, 0, pointer), symbol = node(g, 0, Op::Symbol, Type::I64), zero = constant(g, 0, 0);
+  const Id base = node(g, 0, Op::Pointer, Type::I64), symbol = node(g, 0, Op::Symbol, Type::I64),
+           zero = constant(g, 0, 0);
   g.blocks[0].end = cfg::Block::End::Jump;
   g.blocks[0].to[0] = {1, {zero}};
   const Id i = g.add_param(1, Type::I64);

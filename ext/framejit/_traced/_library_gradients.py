@@ -240,7 +240,7 @@ def variance_back(value: Any, x: Any, axis: Any, ddof: Any, keepdims: Any, root:
 
 
 def shares_of_extreme(x: Any, extreme: Any, axis: Any, keepdims: Any) -> Any:
-    """Of each element, the share that it has in the extreme one: equal parts for those that are equal to it."""
+    """The weight of each element in the maximum or minimum: 1 divided by the number of equal ones, or 0."""
     hit = np.equal(x, spread_sum(extreme, x, axis, keepdims))
     return np.divide(hit, hit.sum(axis=axis, keepdims=True), dtype=np.result_type(x, np.float32))
 

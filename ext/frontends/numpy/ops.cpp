@@ -565,7 +565,7 @@ bool holds_memory_of(const graph::Graph& graph, const Value& value, ValueId root
 
 namespace {
 
-/// What is stored, in its dtype. An array is cast; a scalar out of range, or a NaN, raises.
+/// The value as an array of that dtype stores it. NumPy casts arrays, and raises for scalars out of range and for NaN.
 Captured<ValueId> stored(Session& session, const Operand& source, DType to) {
   if (graph::is_int(to) && !source.is_array() && source.id != graph::kNoValue && !source.literal() &&
       !holds_all(to, source.type.dtype))
