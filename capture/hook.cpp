@@ -208,7 +208,7 @@ void settle(PyFunctionObject* function) {
   if (extra && !is_word(extra)) static_cast<Mark*>(extra)->generation = state.generation;
   else py::set_extra(code, state.extra_index, word(state.generation, was_marked(extra)));
   try {
-    // Rewritten code runs in place of code that is compiled already.
+    // Code that this module has rewritten replaces a function that is marked already.
     auto interceptor = is_spliced(code) ? nullptr : state.discover(py::function_of(frame), code);
     if (interceptor) mark_code(code, std::move(interceptor));
   } catch (const std::exception&) {

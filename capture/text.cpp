@@ -36,7 +36,7 @@ PyObject* builtin(const char* name) {
   return found;
 }
 
-/// What is shown, also in tuples, and does not change later.
+/// The value whose text is made later, with copies of arrays that may change until then, also in tuples.
 Value* as_it_is(Executor& x, Value* v) {
   if (is_shown_whole(x, v)) return copy_of(x, v);
   if (v->kind != ValueKind::Tuple) return v;

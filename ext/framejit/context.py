@@ -13,7 +13,7 @@ from framejit._tensors import _random
 GRAPH_MODE, PYNATIVE_MODE = 0, 1
 STRICT, COMPATIBLE, LAX = 0, 1, 2
 
-# What each setting is at first. Settings that mean nothing here are kept and given back.
+# The default of each setting. Settings that mean nothing here are kept and given back.
 _settings: dict[str, Any] = {
     "mode": PYNATIVE_MODE,
     "device_target": "CPU",
@@ -66,7 +66,7 @@ _WITHOUT_VALUE = {
     "load_compile_cache": bool,
     "enable_sparse": object,
 }
-# Those that have another type than their first value.
+# The types of settings whose default is of another type.
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "max_device_memory": str,
     "mempool_block_size": str,
@@ -86,7 +86,7 @@ _KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "jit_config": {"jit_level": ("O0", "O1", "O2"), "infer_boost": ("on", "off")},
     "aoe_config": {"job_type": ("1", "2")},
 }
-# Those of other devices, and of no device that is left: their types are checked, and no more.
+# Settings of other devices. Their types are checked, and they have no effect.
 _OF_OTHER_DEVICES = {
     "max_device_memory",
     "mempool_block_size",

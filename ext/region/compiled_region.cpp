@@ -154,7 +154,7 @@ std::string shown_text(const capture::Region& region, const std::vector<std::str
   return r.kind == capture::Recipe::Kind::List ? "[" + items + "]" : "(" + items + ")";
 }
 
-/// What a region prints when its graph has run, a line for each call.
+/// The print() calls that a region makes when its graph has run, one a line.
 std::string prints_text(const capture::Region& region) {
   const std::vector<std::string> names = graph::value_names(*region.graph);
   std::string out;

@@ -15,7 +15,7 @@ using capture::Ref;
 
 namespace {
 
-/// What could not be found is not plain, and no error.
+/// Clears the error of a lookup that failed: then sys.stdout or the options do not count as plain.
 struct ClearError {
   ~ClearError() { PyErr_Clear(); }
 };

@@ -425,6 +425,7 @@ std::vector<bool> writing_blocks(const Cfg& cfg) {
 /// Is memory at the begin of a block as it was at the end of its dominator, on every way from there? The ways to the
 /// head of a loop include its rounds.
 bool keeps_memory(const Shape& shape, const std::vector<bool>& writes, uint32_t block) {
+  if (shape.before[block].size() == 1) return true;
   const uint32_t from = shape.dominator[block];
   std::vector<bool> seen(writes.size(), false);
   std::vector<uint32_t> open(shape.before[block].begin(), shape.before[block].end());

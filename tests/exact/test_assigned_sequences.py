@@ -57,3 +57,14 @@ def test_integers_hold_what_is_stored(statement, dtype):
     exec(f"def function(c, x, y, k):\n    {statement}\n    return c\n", scope)
     for given in VALUES:
         assert_same(scope["function"], lambda: (np.arange(3).astype(dtype), *given), calls=2)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, float])
+@pytest.mark.parametrize("given", [(1, 2, 300), [1, 2, 300], ((1, 2, 3),), [[1, 2, 3]], (1.5, float("nan"), 2)], ids=str)
+def test_sequences_from_outside(given, dtype):
+    """Of arguments, globals and defaults, which are no displays of the function."""
+    scope = {"GIVEN": given}
+    exec("def function(a, b, c, d, own, default=GIVEN):\n    a[:] = own\n    b[:] = GIVEN\n    c[:] = default\n    d.fill(GIVEN)\n    return a, b, c, d", scope)
+    assert_same(scope["function"], lambda: (*[np.zeros(3, dtype) for _ in range(4)], given), calls=3)
+    exec("def function(a):\n    a.fill(GIVEN)\n    return a", scope)
+    assert_same(scope["function"], lambda: (np.zeros(3, dtype),), calls=2)

@@ -74,7 +74,7 @@ def test_function(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_function_of_what_nothing_else_reads(name):
-    """It computes in its arguments, unless something reads them behind it."""
+    """The function computes in its arguments, unless something reads them after the call."""
     for result in ("found", "found, v + 1, m - 1, b, s, l + l", "found[-1]", "found[0] * 2, g, t"):
         if "found[" in result and not isinstance(function_of(name, CALLS[name[1:]])(*arguments(name[0]))[0], tuple):
             continue

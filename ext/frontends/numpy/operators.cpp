@@ -234,8 +234,6 @@ Captured<Value*> out_of_place(Session& session, const char* name, Op op, const O
 
 }  // namespace
 
-namespace {}  // namespace
-
 Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* right) {
   bool inplace = nb >= kInplace;
   int plain = inplace ? nb - kInplace : nb;

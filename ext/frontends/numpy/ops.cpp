@@ -561,10 +561,6 @@ bool holds_memory_of(const graph::Graph& graph, const Value& value, ValueId root
                      [&](const Value* item) { return holds_memory_of(graph, *item, root); });
 }
 
-}  // namespace
-
-namespace {
-
 /// The value as an array of that dtype stores it. NumPy casts arrays, and raises for scalars out of range and for NaN.
 Captured<ValueId> stored(Session& session, const Operand& source, DType to) {
   if (graph::is_int(to) && !source.is_array() && source.id != graph::kNoValue && !source.literal() &&
