@@ -136,7 +136,7 @@ Typed LoopTranslator::imagined(Value* v, int level) {
         const bool counts = v->as_iterator().over == Over::Enumerate;
         Typed joint;
         joint.kind = Kind::Joint;
-        joint.holds = counts ? "e" : "z";
+        joint.holds = counts ? 'e' : 'z';
         if (counts) {
           Typed number;
           number.kind = Kind::Iterator;
