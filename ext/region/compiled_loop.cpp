@@ -23,6 +23,7 @@
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
 #include "graph/support/fp_state.h"
+#include "runtime/perf_names.h"
 
 namespace framejit::ext::region {
 
@@ -126,10 +127,11 @@ Expected<codegen::KernelCode, std::string> CompiledLoop::code_of(cfg::Cfg& graph
   return code;
 }
 
-Expected<CompiledLoop::Kernel, std::string> CompiledLoop::seal(const codegen::KernelCode& code,
+Expected<CompiledLoop::Kernel, std::string> CompiledLoop::seal(const codegen::KernelCode& code, const std::string& name,
                                                                std::optional<int> saved_passes) {
   const std::span<const uint8_t> piece(code.bytes);
   FRAMEJIT_TRY(block, runtime::CodeBlock::seal({&piece, 1}));
+  runtime::name_for_perf(block.entry(0), piece.size(), name);
   return Kernel{std::move(block), code.listing, {}, {}, saved_passes};
 }
 
@@ -137,7 +139,7 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile_graph(cfg::Cfg
                                                                         std::optional<int> vector_bytes) const {
   bool is_found = false;
   FRAMEJIT_TRY(code, code_of(graph, name, vector_bytes, is_found));
-  return seal(code, is_found ? vector_bytes : std::nullopt);
+  return seal(code, name, is_found ? vector_bytes : std::nullopt);
 }
 
 Expected<codegen::KernelCode, std::string> CompiledLoop::emit(cfg::Cfg& graph, const std::string& name,
@@ -225,7 +227,7 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(const ca
     }
     loop->may_widen_ = may_widen && options.code->goes_round;
     loop->is_flat_ = options.code->is_flat;
-    FRAMEJIT_TRY(kernel, seal(options.code->kernel, is_found ? std::optional(0) : std::nullopt));
+    FRAMEJIT_TRY(kernel, seal(options.code->kernel, loop->name_, is_found ? std::optional(0) : std::nullopt));
     loop->kernels_[0] = std::move(kernel);
     if (loop->store_ && !is_given && options.code->kernel.addresses.empty()) loop->code_ = std::move(options.code);
   } else {

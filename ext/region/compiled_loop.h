@@ -115,7 +115,8 @@ class CompiledLoop {
   /// The same, ready to run.
   Expected<Kernel, std::string> compile_graph(cfg::Cfg& graph, const std::string& name,
                                               std::optional<int> vector_bytes) const;
-  static Expected<Kernel, std::string> seal(const codegen::KernelCode& code, std::optional<int> saved_passes);
+  static Expected<Kernel, std::string> seal(const codegen::KernelCode& code, const std::string& name,
+                                            std::optional<int> saved_passes);
   Expected<codegen::KernelCode, std::string> emit(cfg::Cfg& graph, const std::string& name,
                                                   std::optional<int> vector_bytes) const;
   /// Does the bytecode tell that the loop has too few rounds to take long?

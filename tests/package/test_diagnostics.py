@@ -100,6 +100,33 @@ def test_perf_map(tmp_path):
     assert int(rows[0][0], 16) % 64 == 0
 
 
+LOOP = """
+import os, framejit as fj, numpy as np
+
+@fj.jit
+def spread(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    return total
+
+for _ in range(9):
+    spread(np.ones(1000))
+print(os.getpid())
+"""
+
+
+def test_perf_map_of_a_loop(tmp_path):
+    (pid,) = run(LOOP, tmp_path, FRAMEJIT_PERF="map").split()
+    file = f"/tmp/perf-{pid}.map"
+    try:
+        with open(file) as lines:
+            names = [line.split()[2] for line in lines]
+    finally:
+        os.unlink(file)
+    assert "framejit::spread" in names
+
+
 def test_jitdump(tmp_path):
     pid, name, size = run(PERF, tmp_path, FRAMEJIT_PERF="jitdump").split()
     data = (tmp_path / f"jit-{pid}.dump").read_bytes()
