@@ -1,4 +1,4 @@
-// Control-flow graphs to machine code: blocks in the order of the graph, exits behind all of them.
+// Control-flow graphs to machine code: blocks in the order of the graph; behind all of them what rarely runs, and exits.
 #include "codegen/emit_cfg.h"
 
 #include <asmjit/x86.h>
@@ -37,7 +37,7 @@ class ErrorRecorder : public asmjit::ErrorHandler {
   std::string text;
 };
 
-/// Blocks in order, the edges between them, and the exits behind all.
+/// Blocks in order, the edges between them, and behind all what rarely runs and the exits.
 class CfgEmitter : CfgNodes {
  public:
   CfgEmitter(const Cfg& cfg, asmjit::x86::Compiler& cc, Isa isa) : CfgNodes(cfg, cc, isa), isa_(isa) {}
@@ -138,6 +138,7 @@ class CfgEmitter : CfgNodes {
       pass(*edge);
       cc_.jmp(blocks_[through(edge->block)]);
     }
+    for (const std::function<void()>& emit : std::exchange(rare_, {})) emit();
     for (uint32_t e = 0; e < cfg_.exits.size(); ++e)
       if (taken_[e]) emit_exit(e);
   }

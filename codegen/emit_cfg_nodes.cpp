@@ -469,19 +469,17 @@ void CfgNodes::emit_power(Id id) {
   const QuickPower quick =
       emit_quick_power(cc_, exponent, xmm(n.args[0]), false, number, [&] { return cc_.newXmmSd(); });
   const Label done = cc_.newLabel(), calls = cc_.newLabel();
-  cc_.vucomisd(quick.expected.xmm(), quick.checked.xmm());
-  if (quick.is_root) {
-    cc_.ja(done);  // not for NaN
-  } else {
-    cc_.jp(calls);
-    cc_.je(done);
-  }
-  cc_.bind(calls);
-  const Xmm called = cc_.newXmmSd();
-  call(n)->setRet(0, called);
-  cc_.vmovaps(quick.result, called);
+  cc_.vucomisd(quick.least.xmm(), quick.limit.xmm());
+  cc_.jb(calls);  // for NaN too
   cc_.bind(done);
   cc_.vmovaps(xmm(id), quick.result.xmm());
+  rare_.emplace_back([this, &n, done, calls, result = quick.result] {
+    cc_.bind(calls);
+    const Xmm called = cc_.newXmmSd();
+    call(n)->setRet(0, called);
+    cc_.vmovaps(result, called);
+    cc_.jmp(done);
+  });
 }
 
 void CfgNodes::emit_select(Id id) {

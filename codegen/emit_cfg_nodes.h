@@ -1,6 +1,7 @@
 // The instructions of the nodes of a control-flow graph.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -56,6 +57,7 @@ class CfgNodes : protected CfgRegisters {
   std::vector<Label> exits_;
   std::vector<bool> taken_;                              // by exit
   std::map<std::vector<int64_t>, uint32_t> same_exits_;  // by number and values
+  std::vector<std::function<void()>> rare_;              // emits what rarely runs, behind all blocks
   bool has_cell_ = false;
   Mem cell_;  // on the stack: what goes from a vector register to a general one
   Gp symbols_, pointers_, objects_, out_, poll_;

@@ -41,53 +41,60 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
     emit(I::kIdVfmsub231sd, I::kIdVfmsub231pd, to, a, b);
     return to;
   };
-  /// A number that is not within the limits of what is quick becomes another one; so does NaN.
-  const auto limited = [&](const Vec& v, double least) {
+  const auto at_least = [&](const Vec& v, double bound) {
     const Vec to = fresh();
-    emit(I::kIdVmaxsd, I::kIdVmaxpd, to, v, number(least));
-    emit(I::kIdVminsd, I::kIdVminpd, to, to, number(1 / least));
+    emit(I::kIdVmaxsd, I::kIdVmaxpd, to, v, number(bound));
+    return to;
+  };
+  const auto at_most = [&](const Vec& v, double bound) {
+    const Vec to = fresh();
+    emit(I::kIdVminsd, I::kIdVminpd, to, v, number(bound));
     return to;
   };
   const asmjit::Operand magnitude = number(std::bit_cast<double>(uint64_t{0x7fffffffffffffff}));
+  QuickPower out{fresh(), {}, {}};
   if (exponent == 0.5) {
-    QuickPower out{fresh(), limited(x, kLeast * kLeast), fresh(), true};
+    out.least = fresh();
+    out.limit = at_most(at_least(x, kLeast * kLeast), 1 / (kLeast * kLeast));
     if (packed) cc.emit(I::kIdVsqrtpd, out.result, x);
     else cc.emit(I::kIdVsqrtsd, out.result, x, x);
-    // About 2 * result times the error of the root.
-    emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.checked, out.result, out.result);
-    mask(out.checked, out.checked, magnitude);
+    // About 2 * result times the error of the root. A number that is not within the limits has become another one.
+    emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.limit, out.result, out.result);
+    mask(out.limit, out.limit, magnitude);
     // Half a unit in the last place is the power of 2 that the exponent's bits stand for, times 2 ** -53.
-    mask(out.expected, out.result, number(std::bit_cast<double>(uint64_t{0x7ff0000000000000})));
-    multiply(out.expected, out.expected, number(2 * 0x1p-53));
-    emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.expected, out.result, number(2 * kErrorOfPower));
-    multiply(out.expected, out.expected, out.result);
+    mask(out.least, out.result, number(std::bit_cast<double>(uint64_t{0x7ff0000000000000})));
+    multiply(out.least, out.least, number(2 * 0x1p-53));
+    emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.least, out.result, number(2 * kErrorOfPower));
+    multiply(out.least, out.least, out.result);
     return out;
   }
-  QuickPower out{fresh(), {}, {}, false};
+  Vec error;
   if (exponent == 2) {
     multiply(out.result, x, x);
-    out.checked = rest_of_product(x, x, out.result);
+    error = rest_of_product(x, x, out.result);
   } else {
     const Vec square = fresh(), cube = fresh();
-    out.checked = fresh();
+    error = fresh();
     multiply(square, x, x);
     multiply(cube, square, x);
     const Vec rest_of_square = rest_of_product(x, x, square), rest = rest_of_product(square, x, cube);
     emit(I::kIdVfmadd231sd, I::kIdVfmadd231pd, rest, rest_of_square, x);
     emit(I::kIdVaddsd, I::kIdVaddpd, out.result, cube, rest);
-    subtract(out.checked, out.result, cube);
-    subtract(out.checked, rest, out.checked);
+    subtract(error, out.result, cube);
+    subtract(error, rest, error);
   }
-  // Towards 0, where numbers are not farther apart, the farthest that pow may round.
-  mask(out.checked, out.checked, magnitude);
-  out.expected = out.result;
+  mask(error, error, magnitude);
+  Vec power = out.result;
   if (exponent != 2) {
-    out.expected = fresh();
-    mask(out.expected, out.result, magnitude);
+    power = fresh();
+    mask(power, out.result, magnitude);
   }
-  emit(I::kIdVfmadd231sd, I::kIdVfmadd231pd, out.checked, out.expected, number(kErrorOfPower));
-  subtract(out.checked, out.expected, out.checked);
-  out.expected = limited(out.expected, kLeast);
+  emit(I::kIdVfmadd231sd, I::kIdVfmadd231pd, error, power, number(kErrorOfPower));
+  // Towards 0, where numbers are not farther apart, the farthest that pow may round. It is the power again, or the
+  // power is above the greatest that is quick; the limit is above the power if that is below the least.
+  out.least = at_most(power, 1 / kLeast);
+  subtract(out.least, out.least, error);
+  out.limit = at_least(power, kLeast);
   return out;
 }
 

@@ -15,9 +15,8 @@ namespace framejit::codegen {
 struct QuickPower {
   using Vec = asmjit::x86::Vec;
   Vec result;
-  // It is that of pow if `checked` is equal to `expected`, or, for roots, if it is less. Both may be NaN.
-  Vec checked, expected;
-  bool is_root;
+  // It is that of pow if `least` is not less than `limit`. Both may be NaN: then pow is called.
+  Vec least, limit;
 };
 
 /// Emits the products. x: a number, or a vector of them if `packed`. `number`: a constant in each lane;

@@ -474,15 +474,15 @@ void CfgVectors::emit_power(Id id) {
   const Vec x = vec(n.args[0]);
   const auto number = [&](double value) { return repeated(std::bit_cast<uint64_t>(value), n); };
   const QuickPower quick = emit_quick_power(cc_, exponent, x, true, number, [&] { return fresh_like(n); });
-  const int compares = quick.is_root ? 17 : 0;  // less, or equal
+  constexpr int kNotLess = 29;  // and not NaN
   const Gp done = cc_.newInt64();
   if (wide_) {
     const KReg near = cc_.newKw();
-    cc_.vcmppd(near, quick.checked, quick.expected, compares);
+    cc_.vcmppd(near, quick.least, quick.limit, kNotLess);
     cc_.kmovw(done.r32(), near);
   } else {
     const Vec near = fresh_like(n);
-    cc_.vcmppd(near, quick.checked, quick.expected, compares);
+    cc_.vcmppd(near, quick.least, quick.limit, kNotLess);
     cc_.vmovmskpd(done.r32(), near);
   }
   const asmjit::Label end = cc_.newLabel();
