@@ -1,4 +1,4 @@
-// Control-flow graphs to machine code: blocks in the order of the graph; behind all of them what rarely runs, and exits.
+// Control-flow graphs to machine code: blocks in the order of the graph, then what rarely runs, then the exits.
 #include "codegen/emit_cfg.h"
 
 #include <asmjit/x86.h>

@@ -121,8 +121,72 @@ CfgVectors::Mem CfgVectors::addresses_of(const Node& n) {
                           static_cast<int32_t>(n.imm));
 }
 
+std::vector<CfgVectors::Mem> CfgVectors::addresses_apart(const Node& n) {
+  const Node& ramp = cfg_.at(n.args[1]);
+  if (n.where != kNone || n.count != kNone || cfg_.is_param[n.args[1]] || ramp.op != Op::Ramp) return {};
+  if (!cfg_.is_const(ramp.args[0]) || cfg_.at(ramp.args[0]).imm != 0) return {};
+  const Gp base = numbers_.gp(n.args[0]), step = numbers_.gp(ramp.args[1]);
+  const Gp distance = cc_.newInt64(), three = cc_.newInt64();
+  cc_.mov(distance, step);
+  if (n.scale > 1) cc_.shl(distance, std::countr_zero(n.scale));
+  cc_.lea(three, asmjit::x86::ptr(distance, distance, 1));
+  std::vector<Mem> out;
+  Gp from = base;
+  for (int i = 0; i < n.lanes; i += 4) {
+    if (i > 0) {
+      const Gp next = cc_.newInt64();
+      cc_.lea(next, asmjit::x86::ptr(from, distance, 2));
+      from = next;
+    }
+    const auto at = static_cast<int32_t>(n.imm);
+    out.push_back(asmjit::x86::ptr(from, at, 8));
+    out.push_back(asmjit::x86::ptr(from, distance, 0, at, 8));
+    out.push_back(asmjit::x86::ptr(from, distance, 1, at, 8));
+    out.push_back(asmjit::x86::ptr(from, three, 0, at, 8));
+  }
+  return out;
+}
+
+CfgVectors::Vec CfgVectors::load_lanes(const std::vector<Mem>& from) {
+  std::vector<Vec> parts;
+  for (std::size_t i = 0; i < from.size(); i += 2) {
+    const Xmm two = cc_.newXmm();
+    cc_.vmovsd(two, from[i]);
+    cc_.vmovhpd(two, two, from[i + 1]);
+    parts.push_back(two);
+  }
+  std::vector<Vec> halves;
+  for (std::size_t i = 0; i < parts.size(); i += 2) {
+    halves.push_back(cc_.newYmm());
+    cc_.vinsertf128(halves.back().ymm(), parts[i].ymm(), parts[i + 1].xmm(), 1);
+  }
+  if (halves.size() == 1) return halves[0];
+  const Vec out = cc_.newZmm();
+  cc_.vinsertf64x4(out.zmm(), halves[0].zmm(), halves[1].ymm(), 1);
+  return out;
+}
+
+void CfgVectors::store_lanes(const Vec& v, const std::vector<Mem>& to) {
+  for (std::size_t i = 0; i < to.size(); i += 4) {
+    Vec half = v.ymm();
+    if (i > 0) {
+      half = cc_.newYmm();
+      cc_.vextractf64x4(half.ymm(), v.zmm(), 1);
+    }
+    const Xmm upper = cc_.newXmm();
+    cc_.vextractf128(upper, half.ymm(), 1);
+    cc_.vmovlpd(to[i], half.xmm());
+    cc_.vmovhpd(to[i + 1], half.xmm());
+    cc_.vmovlpd(to[i + 2], upper);
+    cc_.vmovhpd(to[i + 3], upper);
+  }
+}
+
 void CfgVectors::emit_gather(Id id) {
   const Node& n = cfg_.at(id);
+  // This takes a third to a half of the time of the instruction that gathers.
+  if (const std::vector<Mem> apart = addresses_apart(n); !apart.empty())
+    return void(cc_.emit(I::kIdVmovaps, vec(id), load_lanes(apart)));
   const bool f64 = n.mem == cfg::Mem::F64;
   const Vec out = fresh_like(n);
   cc_.emit(wide_ ? I::kIdVpxorq : I::kIdVpxor, out, out, out);
@@ -145,6 +209,8 @@ void CfgVectors::emit_gather(Id id) {
 void CfgVectors::emit_scatter(const Node& n) {
   const Vec v = vec(n.args[2]);
   const int size = cfg::size_of(n.mem);
+  if (size == 8)
+    if (const std::vector<Mem> apart = addresses_apart(n); !apart.empty()) return store_lanes(v, apart);
   if (wide_ && size == 8) {
     const KReg lanes = cc_.newKw();
     if (n.where == kNone) cc_.kxnorw(lanes, lanes, lanes);
@@ -252,10 +318,27 @@ void CfgVectors::emit_splat(Id id) {
     cc_.mov(cell(), numbers_.gp(n.args[0]));
     cc_.vpbroadcastq(to, cell());
   }
-  if (n.op == Op::Splat) return;
-  std::vector<uint64_t> apart;
-  for (uint64_t i = 0; i < n.lanes; ++i) apart.push_back(i * static_cast<uint64_t>(n.imm));
-  cc_.vpaddq(to, to, literal(apart, 8));
+}
+
+void CfgVectors::emit_ramp(Id id) {
+  const Node& n = cfg_.at(id);
+  const Vec to = vec(id);
+  if (cfg_.is_const(n.args[1])) {
+    std::vector<uint64_t> apart;
+    for (uint64_t i = 0; i < n.lanes; ++i) apart.push_back(i * static_cast<uint64_t>(cfg_.at(n.args[1]).imm));
+    emit_splat(id);
+    return void(cc_.vpaddq(to, to, literal(apart, 8)));
+  }
+  const Mem lanes = on_stack(0, n);
+  const Gp number = cc_.newInt64();
+  cc_.mov(number, numbers_.gp(n.args[0]));
+  for (int i = 0; i < n.lanes; ++i) {
+    if (i > 0) cc_.add(number, numbers_.gp(n.args[1]));
+    Mem lane = lanes.cloneAdjusted(8 * i);
+    lane.setSize(8);
+    cc_.mov(lane, number);
+  }
+  cc_.emit(I::kIdVmovups, to, lanes);
 }
 
 void CfgVectors::emit_reverse(Id id) {
@@ -369,11 +452,12 @@ void CfgVectors::emit_select(Id id) {
     if (most) return void(n.type == Type::F64 ? cc_.vmaxpd(to, yes, no) : cc_.vmaxps(to, yes, no));
   }
   if (wide_) {
-    const KReg mask = mask_register(n.args[0]);
+    // Not vblendm, for which the register allocator keeps what the result held before from round to round.
+    const bool has_yes = to.id() == yes.id();
+    const KReg mask = mask_register(n.args[0], !has_yes);  // before the result is written, which may be compared
+    if (!has_yes && to.id() != no.id()) cc_.emit(I::kIdVmovaps, to, no);
     cc_.k(mask);
-    n.type == Type::F32   ? cc_.vblendmps(to, no, yes)
-    : n.type == Type::F64 ? cc_.vblendmpd(to, no, yes)
-                          : cc_.vpblendmq(to, no, yes);
+    cc_.emit(n.type == Type::F32 ? I::kIdVmovaps : I::kIdVmovapd, to, has_yes ? no : yes);
     return;
   }
   const Vec mask = mask_vector(n.args[0]);
@@ -674,8 +758,8 @@ void CfgVectors::emit(Id id) {
   switch (n.op) {
     case Op::Load: return emit_load(id);
     case Op::Store: return emit_store(n);
-    case Op::Splat:
-    case Op::Ramp: return emit_splat(id);
+    case Op::Splat: return emit_splat(id);
+    case Op::Ramp: return emit_ramp(id);
     case Op::Reverse: return emit_reverse(id);
     case Op::Select: return emit_select(id);
     case Op::ToF64:

@@ -71,9 +71,14 @@ class CfgVectors {
   /// Does each lane have an address of its own? Then, of numbers of 64 bits:
   bool has_addresses(const cfg::Node& n) const;
   Mem addresses_of(const cfg::Node& n);
+  /// If the addresses have one distance from each lane to the next one, and all lanes take part: the address of each.
+  std::vector<Mem> addresses_apart(const cfg::Node& n);
   void emit_gather(cfg::Id id);
+  Vec load_lanes(const std::vector<Mem>& from);
+  void store_lanes(const Vec& v, const std::vector<Mem>& to);
   void emit_scatter(const cfg::Node& n);
   void emit_splat(cfg::Id id);
+  void emit_ramp(cfg::Id id);
   void emit_reverse(cfg::Id id);
   void emit_select(cfg::Id id);
   void emit_comparison(cfg::Id id);

@@ -46,7 +46,6 @@ std::string text_of(const Cfg& cfg, Id id) {
     if (n.args[1] != kNone) out += " *" + std::to_string(n.scale);
     if (n.imm != 0) out += " +" + std::to_string(n.imm);
   }
-  if (n.op == Op::Ramp) out += " by " + std::to_string(n.imm);
   if (n.count != kNone) out += (n.from_last ? " last " : " first ") + name_of(n.count);
   if (n.where != kNone) out += " where " + name_of(n.where);
   if (n.of_natural) out += " natural";
@@ -62,8 +61,8 @@ bool lanes_fit(const Cfg& cfg, const Node& n) {
   switch (n.op) {
     case Op::Load: return a == 1 && (b == 1 || b == n.lanes);
     case Op::Store: return a == 1 && (b == 1 || b == n.lanes) && c == n.lanes;
-    case Op::Splat:
-    case Op::Ramp: return a == 1 && n.lanes > 1;
+    case Op::Splat: return a == 1 && n.lanes > 1;
+    case Op::Ramp: return a == 1 && b == 1 && n.lanes > 1;
     case Op::Finite: return n.lanes == 1;
     case Op::AllOf:
     case Op::SumOf: return a > 1 && n.lanes == 1;

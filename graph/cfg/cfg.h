@@ -34,9 +34,9 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
 
 // X(name, text, operands, effect). Operands of one node have one type, but for conversions, addresses and Select.
 // Ones: how many bits of an integer are 1.
-// Of vectors: Splat, one number in all lanes; Ramp, numbers that begin with the operand and differ by `imm`; Reverse,
-// the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf, of
-// integers; AddLanes, of floats, one after the other, to the second operand; Lane, the one that the second operand
+// Of vectors: Splat, one number in all lanes; Ramp, numbers that begin with the first operand and differ by the second;
+// Reverse, the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf,
+// of integers; AddLanes, of floats, one after the other, to the second operand; Lane, the one that the second operand
 // counts. Waits: does the interpreter wait, as Poll asks.
 // clang-format off: one line for each family
 #define FRAMEJIT_CFG_OPS(X)                                                                                              \
@@ -55,7 +55,7 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Load, "load", 2, Reads) X(Store, "store", 3, Writes)                                                                \
   X(Check, "check", 1, Checks) X(CheckFinite, "check.finite", 1, Checks) X(Poll, "poll", 0, Checks)                     \
   X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)                                      \
-  X(Waits, "waits", 0, Reads) X(Splat, "splat", 1, Pure) X(Ramp, "ramp", 1, Pure) X(Reverse, "reverse", 1, Pure)        \
+  X(Waits, "waits", 0, Reads) X(Splat, "splat", 1, Pure) X(Ramp, "ramp", 2, Pure) X(Reverse, "reverse", 1, Pure)        \
   X(Finite, "finite", 1, Pure) X(AllOf, "all", 1, Pure) X(SumOf, "sum", 1, Pure) X(AddLanes, "add.lanes", 2, Pure)          \
   X(Lane, "lane", 2, Pure) X(CallReads, "call.reads", 3, Reads) X(CallItself, "call.itself", 5, Checks)
 // clang-format on

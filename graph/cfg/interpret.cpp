@@ -201,7 +201,7 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
           case Op::Bits:
           case Op::Splat:
           case Op::Reverse: result = a[0]; break;
-          case Op::Ramp: result = int_op(Op::Add, a[0], int_op(Op::Mul, lane, n.imm)); break;
+          case Op::Ramp: result = int_op(Op::Add, a[0], int_op(Op::Mul, lane, a[1])); break;
           case Op::Finite: result &= !takes_part || is_finite(of, a[0]); break;
           case Op::AllOf: result &= !takes_part || a[0] != 0; break;
           case Op::Lane:

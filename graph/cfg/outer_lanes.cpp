@@ -43,30 +43,18 @@ Id OuterLanes::fresh_scalar(Id v) {
   return add(n);
 }
 
-Id OuterLanes::steps(const Form& f) {
-  Node n = node_of(Op::Ramp, Type::I64, constant(0), kNone, kNone, lanes_);
-  n.imm = f.by == kNone ? f.times : 1;
-  const Id ramp = add(n);
-  if (f.by == kNone) return ramp;
-  const Id step = make(Op::Mul, scalar(f.by), constant(f.times));
-  if (is_wide()) return in_lanes(Op::Mul, Type::I64, ramp, splat(step));
-  // The sum of what the bits of the lane's number are worth.
-  Id sum = kNone;
-  for (int bit = 0; (1 << bit) < lanes_; ++bit) {
-    const Id is_set = in_lanes(Op::And, Type::I64, ramp, splat_of(int64_t{1} << bit));
-    const Id all =
-        in_lanes(Op::Select, Type::I64, is_set, splat(make(Op::Mul, step, constant(int64_t{1} << bit))), splat_of(0));
-    sum = sum == kNone ? all : in_lanes(Op::Add, Type::I64, sum, all);
-  }
-  return sum;
+Id OuterLanes::step_of(const Form& f) {
+  return f.by == kNone ? constant(f.times) : make(Op::Mul, scalar(f.by), constant(f.times));
 }
+
+Id OuterLanes::ramp(Id step) { return add(node_of(Op::Ramp, Type::I64, constant(0), step, kNone, lanes_)); }
 
 Id OuterLanes::vector(Id v) {
   if (v == kNone) return kNone;
   if (const auto at = vectors_.find(v); at != vectors_.end()) return at->second;
   Id out;
   if (const Form f = form(v); f.kind == Form::Uniform) out = splat(scalar(v));
-  else if (f.kind == Form::Linear) out = in_lanes(Op::Add, Type::I64, splat(scalar(v)), steps(f));
+  else if (f.kind == Form::Linear) out = in_lanes(Op::Add, Type::I64, splat(scalar(v)), ramp(step_of(f)));
   else out = made_of_lanes(cfg_.at(v));
   return vectors_[v] = out;
 }
@@ -304,13 +292,12 @@ void OuterLanes::set_address(Node& n, const Node& of) {
     const Id scaled = of.scale == 1 ? scalar(of.args[1]) : make(Op::Mul, scalar(of.args[1]), constant(of.scale));
     n.args[0] = make(Op::Add, n.args[0], scaled);
   }
-  Id apart = kNone;
-  if (base.kind == Form::Linear) apart = steps(base);
+  Id step = base.kind == Form::Linear ? step_of(base) : kNone;
   if (index.kind == Form::Linear) {
-    const Id more = steps({Form::Linear, index.times * of.scale, index.by});
-    apart = apart == kNone ? more : in_lanes(Op::Add, Type::I64, apart, more);
+    const Id more = step_of({Form::Linear, index.times * of.scale, index.by});
+    step = step == kNone ? more : make(Op::Add, step, more);
   }
-  n.args[1] = apart == kNone ? splat_of(0) : apart;
+  n.args[1] = ramp(step == kNone ? constant(0) : step);
 }
 
 void OuterLanes::emit_access(Id id, uint32_t b, const Condition& where) {

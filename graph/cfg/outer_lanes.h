@@ -28,8 +28,9 @@ class OuterLanes : public OuterNest {
   /// The number that a value is in all lanes, or in the first one.
   Id scalar(Id v);
   Id fresh_scalar(Id v);
+  Id step_of(const Form& f);
   /// 0, and then one step more in each lane.
-  Id steps(const Form& f);
+  Id ramp(Id step);
   Id vector(Id v);
   Id made_of_lanes(Node n);
   Id lane(Id v, Id which) { return add(node_of(Op::Lane, cfg_.at(v).type, v, which)); }

@@ -70,9 +70,7 @@ class OuterVectors : public OuterLanes {
     branch(make(Op::Lt, constant(0), count), {some, {}}, {head_, state});
     at_ = some;
     enter(state);
-    Node ramp = node_of(Op::Ramp, Type::I64, constant(0), kNone, kNone, lanes_);
-    ramp.imm = 1;
-    active_ = in_lanes(Op::Lt, Type::I64, add(ramp), splat(count));
+    active_ = in_lanes(Op::Lt, Type::I64, ramp(constant(1)), splat(count));
     build_places(0, nullptr);
     jump({head_, next_state(state, count)});
   }

@@ -413,8 +413,7 @@ class Vectors : Rounds {
       n.lanes = static_cast<uint8_t>(lanes_);
       for (Id& a : n.args) a = vector(a);
     } else {
-      n = lanes_of(Op::Ramp, Type::I64, scalar(v));
-      n.imm = f.step;
+      n = lanes_of(Op::Ramp, Type::I64, scalar(v), constant(f.step));
     }
     return vectors_[v] = add(n);
   }

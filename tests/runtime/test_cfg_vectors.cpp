@@ -638,6 +638,83 @@ TEST(CfgUnrolled, OneStoreThatMovesIntoWhatItHasStored) {
   compare(loop.end(), kFinite, {{0}}, false);
 }
 
+/// Moves numbers between places that are `step` times `scale` bytes apart, and writes numbers that are `step` apart.
+Cfg moves_apart(cfg::Mem mem, int lanes, int64_t step, bool is_known, int scale) {
+  Cfg g;
+  g.blocks.emplace_back();
+  g.exits.resize(1);
+  g.blocks[0].end = cfg::Block::End::Leave;
+  g.blocks[0].exit = 0;
+  const auto number = [&](Op op, int64_t imm) {
+    Node n;
+    n.op = op;
+    n.type = Type::I64;
+    n.imm = imm;
+    return add(g, 0, n);
+  };
+  const auto vector = [&](Node n) {
+    n.lanes = static_cast<uint8_t>(lanes);
+    return add(g, 0, n);
+  };
+  const auto ramp = [&](Id start, Id by) {
+    Node n;
+    n.op = Op::Ramp;
+    n.type = Type::I64;
+    n.args[0] = start;
+    n.args[1] = by;
+    return vector(n);
+  };
+  const Id by = is_known ? number(Op::Const, step) : number(Op::Symbol, 0);
+  Node load;
+  load.op = Op::Load;
+  load.mem = mem == cfg::Mem::F64 ? mem : cfg::Mem::I64;
+  load.type = cfg::type_of(load.mem);
+  load.args[0] = number(Op::Pointer, 0);
+  load.args[1] = ramp(number(Op::Const, 0), by);
+  load.scale = static_cast<uint8_t>(scale);
+  load.imm = 8;
+  Node store = load;
+  store.op = Op::Store;
+  store.type = Type::None;
+  store.mem = mem;
+  store.args[2] = vector(load);
+  store.args[0] = number(Op::Pointer, 1);
+  vector(store);
+  Node lasting;
+  lasting.op = Op::Store;
+  lasting.mem = cfg::Mem::I64;
+  lasting.args[0] = number(Op::Pointer, 2);
+  lasting.args[2] = ramp(number(Op::Symbol, 1), by);
+  vector(lasting);
+  return g;
+}
+
+TEST(CfgVectors, LanesThatAreOneStepApart) {
+  for (const Isa isa : {Isa::Avx2, Isa::Avx512}) {
+    if (isa > detected_cpu().isa) continue;
+    const int lanes = isa == Isa::Avx512 ? 8 : 4;
+    for (const cfg::Mem mem : {cfg::Mem::F64, cfg::Mem::I64, cfg::Mem::I32, cfg::Mem::U8})
+      for (const int64_t bytes : {8, -8, 16, 24, -40, 0})
+        for (const bool is_known : {true, false})
+          for (const int scale : {1, 8}) {
+            const int64_t step = bytes / scale;
+            const Cfg g = moves_apart(mem, lanes, step, is_known, scale);
+            ASSERT_EQ(cfg::verify(g), "") << cfg::print(g);
+            const Kernel kernel(g, isa);
+            std::vector<int64_t> memory[2];
+            for (int way = 0; way < 2; ++way) {
+              for (int64_t k = 0; k < 200; ++k) memory[way].push_back(k * 0x01020304050607);
+              char* const middle = reinterpret_cast<char*>(memory[way].data() + 50);
+              char* const pointers[] = {middle, middle + 800, reinterpret_cast<char*>(memory[way].data())};
+              const std::vector<int64_t> symbols{step, 1000};
+              if (way == 0) interpreted(g, symbols, pointers);
+              else kernel.run(symbols, pointers);
+            }
+            EXPECT_EQ(memory[1], memory[0]) << cfg::print(g);
+          }
+  }
+}
+
 TEST(CfgVectors, TheVerifierFindsOtherLanes) {
   Cfg g = scaled_sum(true);
   cfg::optimize(g, 32);
