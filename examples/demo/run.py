@@ -25,6 +25,11 @@ import framejit
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("terrain.py", "options.py")
+WARM_UP = 2  # calls of main that are not timed: framejit compiles in the first, and memory is still taken from the system
+
+# The allocator of the C library keeps memory that is freed. Otherwise it gives large arrays back to the system, and how long a call
+# takes, of plain NumPy too, depends on what the functions around it keep.
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Run:
         """Add what one process left."""
         data = json.loads(out.with_suffix(".json").read_text())
         for name, times in data["times"].items():
-            self.times.setdefault(name, []).extend(times[1:] or times)
+            self.times.setdefault(name, []).extend(times[WARM_UP:] or times)
         for name, digests in data["digests"].items():
             self.digests.setdefault(name, set()).update(digests)
         self.printed.update(data["printed"])
@@ -71,7 +76,7 @@ def run_once(script: str, variant: Variant, rounds: int, folder: Path) -> tuple[
     if variant.level:
         marks = ["--mark", Path(script).stem, "--jit-level", variant.level, "--report", str(report)]
         command = ["-m", "framejit", *marks, *command]
-    environment = {**os.environ, "FRAMEJIT_NUM_THREADS": str(variant.threads), "MPLBACKEND": "Agg"}
+    environment = {**os.environ, **KEEP_MEMORY, "FRAMEJIT_NUM_THREADS": str(variant.threads), "MPLBACKEND": "Agg"}
     for library in ("OMP", "OPENBLAS", "MKL"):
         environment[f"{library}_NUM_THREADS"] = str(variant.threads)
     done = subprocess.run([sys.executable, *command], env=environment, text=True, capture_output=True, check=False)
@@ -189,7 +194,9 @@ def picture(shade: np.ndarray, file: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("report"), help="folder for the picture and the report")
-    parser.add_argument("--rounds", type=int, default=4, help="calls of main in one process; the first is not timed")
+    parser.add_argument(
+        "--rounds", type=int, default=6, help=f"calls of main in one process; the first {WARM_UP} are not timed"
+    )
     parser.add_argument("--processes", type=int, default=2, help="processes for each variant, interleaved")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -211,7 +218,7 @@ def main() -> int:
         right = right and same
         print(
             f"\n{script}: speed against plain NumPy (one thread), medians of {options.processes} processes x "
-            f"{max(1, options.rounds - 1)} calls"
+            f"{max(1, options.rounds - WARM_UP)} calls"
         )
         print("  printed: " + max(runs[variants[0]].printed).replace("\n", "\n           ").rstrip())
         summary = summary_of(runs, variants)
