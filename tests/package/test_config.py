@@ -135,7 +135,9 @@ environment = dict(os.environ)
 hooks = sys.gettrace(), sys.getprofile(), sys.excepthook, sys.displayhook
 modules = set(sys.modules)
 import framejit
-assert {name.partition(".")[0] for name in sys.modules.keys() - modules} <= {"framejit", "numpy", *sys.stdlib_module_names}
+new = {name.partition(".")[0] for name in sys.modules.keys() - modules}
+assert new <= {"framejit", "numpy", *sys.stdlib_module_names}
+assert not new & {"difflib", "pathlib", "shutil", "tempfile", "urllib"}  # their import takes as long as that of framejit
 assert len(os.listdir("/proc/self/task")) == threads and threading.active_count() == 1
 assert handlers == [signal.getsignal(s) for s in signal.valid_signals()]
 assert environment == dict(os.environ)

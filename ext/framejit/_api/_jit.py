@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import re
@@ -232,6 +231,8 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of `jit`, checked; unknown ones are left out, with a warning."""
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
+        import difflib
+
         names = (*ARGUMENTS, *OPTIONS)
         meant = [
             match for name in unknown if name not in _OF_OTHERS for match in difflib.get_close_matches(name, names, n=1)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from framejit._api._config import config
 from framejit._api._platform import core
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # imports much that nothing here needs
 
 _THREADPOOLCTL = "threadpoolctl"
 
@@ -79,11 +81,11 @@ class _Finder:
         if spec is None or spec.loader is None:  # not installed, maybe later
             sys.meta_path.insert(0, _Finder)
         else:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = cast("Loader", _Loader(spec.loader))
         return spec
 
 
-class _Loader(Loader):
+class _Loader:
     """The loader of threadpoolctl; the module keeps the one that it is given."""
 
     def __init__(self, loader: Loader) -> None:
