@@ -10,7 +10,7 @@ import os
 import runpy
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,16 @@ def _show_docs(parser: argparse.ArgumentParser, ids: list[str]) -> None:
         if number not in known:
             parser.error(f"there is no reason {number!r}; `docs` alone lists all")
         print(known[number].text())
+
+
+@contextlib.contextmanager
+def _until_closed() -> Iterator[None]:
+    """Output for a program that may stop reading, as `head` and pagers do."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at exit
 
 
 def _cache(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
@@ -127,12 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(own)
     commands = options.module is None and not explains
     if commands and (program == ["info"] or program[:1] == ["docs"]) and not Path(program[0]).is_file():
-        if program[0] == "docs":
-            _show_docs(parser, program[1:])
-        else:
-            from framejit import show_config
+        with _until_closed():
+            if program[0] == "docs":
+                _show_docs(parser, program[1:])
+            else:
+                from framejit import show_config
 
-            show_config()
+                show_config()
         return 0
     if commands and program[:1] == ["cache"] and not Path("cache").is_file():
         _cache(parser, program[1:])

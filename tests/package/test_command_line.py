@@ -215,6 +215,16 @@ def test_version(folder):
     assert run(folder, "-m", "framejit", "--version").stdout == f"framejit {framejit.__version__}\n"
 
 
+@pytest.mark.parametrize("arguments", [["info"], pytest.param(["docs", "FJ010"], marks=pytest.mark.capture)])
+def test_a_reader_may_stop(folder, arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "framejit", *arguments]
+    done = subprocess.run(command, cwd=folder, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.capture
 def test_docs(folder):
     (folder / "docs").mkdir()
