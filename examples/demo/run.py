@@ -25,7 +25,8 @@ import framejit
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("terrain.py", "options.py")
-WARM_UP = 2  # calls of main that are not timed: framejit compiles in the first, and memory is still taken from the system
+# So many calls of main are not timed: framejit compiles in the first, and memory is still taken from the system.
+WARM_UP = 2
 
 # The allocator of the C library keeps memory that is freed. Otherwise it gives large arrays back to the system, and how long a call
 # takes, of plain NumPy too, depends on what the functions around it keep.
