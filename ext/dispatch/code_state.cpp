@@ -76,7 +76,9 @@ void CodeState::insert(CompileSite& place, std::shared_ptr<Entry> entry, uint64_
 
 void CodeState::note_lost(CompileSite& place) {
   if (!place.note_lost()) return;
-  warn_recompile_limit(name(), *place.at_limit, place.made);
+  // A library's code that was not marked is nothing that who sees the warning can change.
+  if (function().get() == this || !is_library_file(capture::text_of(code()->co_filename)))
+    warn_recompile_limit(name(), *place.at_limit, place.made);
   place.at_limit.reset();
 }
 

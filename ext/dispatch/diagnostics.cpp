@@ -1,5 +1,8 @@
 #include "ext/dispatch/diagnostics.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "capture/python_names.h"
 #include "ext/module/config.h"
 #include "ext/module/events.h"
@@ -49,6 +52,12 @@ std::string break_text(const capture::Break& b, PyObject* record) {
 }
 
 }  // namespace
+
+bool is_library_file(std::string_view file) {
+  constexpr std::string_view kFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
+  return std::any_of(std::begin(kFolders), std::end(kFolders),
+                     [file](std::string_view folder) { return file.find(folder) != std::string_view::npos; });
+}
 
 bool internal_error(const char* where, const char* what) noexcept {
   ++module::stats.internal_errors;

@@ -2,8 +2,6 @@
 #include "ext/dispatch/pipeline.h"
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
 #include <utility>
 
 #include "capture/loops/translator.h"
@@ -49,19 +47,12 @@ Break break_at(CodeState& state, capture::BreakId id, std::string detail, uint32
   return b;
 }
 
-/// Is the file one of an installed package, or of Python's own library?
-bool is_of_library(std::string_view file) {
-  constexpr std::string_view kFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
-  return std::any_of(std::begin(kFolders), std::end(kFolders),
-                     [file](std::string_view folder) { return file.find(folder) != std::string_view::npos; });
-}
-
 /// The line of the program's code that led to the break, or else the line where the code is called that is captured.
 CallSite user_line(CodeState& state, const Break& b) {
   const PyCodeObject* code = state.code();
   CallSite here{capture::text_of(code->co_qualname), capture::text_of(code->co_filename),
                 state.view()->instrs()[b.instr].line};
-  return state.called_from.line > 0 && is_of_library(here.file) ? state.called_from : here;
+  return state.called_from.line > 0 && is_library_file(here.file) ? state.called_from : here;
 }
 
 void note_breaks(CodeState& state, const std::vector<Break>& breaks) {
@@ -69,8 +60,8 @@ void note_breaks(CodeState& state, const std::vector<Break>& breaks) {
     if (b.before_loop) continue;
     const std::string* reason = b.id == capture::BreakId::ElementLoop ? state.loops.reason(b.instr) : nullptr;
     if (reason) b.detail = *reason;
-    CallSite called_from = is_of_library(b.file) ? user_line(state, b) : CallSite{};
-    if (is_of_library(called_from.file)) called_from = {};
+    CallSite called_from = is_library_file(b.file) ? user_line(state, b) : CallSite{};
+    if (is_library_file(called_from.file)) called_from = {};
     state.history.add({std::move(b), std::move(called_from)}, state.settings());
   }
 }

@@ -134,6 +134,35 @@ def test_no_warning_where_few_calls_are_lost():
             same(function(X, "aaa"), marked(X, "aaa"))
 
 
+LIBRARY = """
+import time
+
+def called(x, name):
+    time.monotonic()
+    return x * len(name)
+"""
+
+
+@pytest.mark.parametrize("folder, warned", [("", True), ("lib/site-packages/", False)])
+def test_no_warning_about_code_of_a_library(folder, warned):
+    scope: dict = {}
+    exec(compile(LIBRARY, f"/somewhere/{folder}module.py", "exec"), scope)
+    called = scope["called"]
+
+    def function(x, name):
+        return called(x, name) + 1
+
+    marked = compiled(function)
+    with warnings.catch_warnings(record=True) as caught, Events("recompiles") as events:
+        warnings.simplefilter("always")
+        for i in range(80):
+            same(function(X, "a" * i), marked(X, "a" * i))
+    limited = [str(w.message) for w in caught if issubclass(w.category, framejit.RecompileLimitWarning)]
+    assert any(text.startswith("called() was compiled") for text in limited) == warned
+    (record,) = (r for r in events.records("recompiles") if "new_entry" not in r and r["function"] == "called")
+    assert record["file"] == f"/somewhere/{folder}module.py"
+
+
 def test_past_the_limit_the_least_used_entry_goes():
     def function(x, name):
         return x * len(name)
