@@ -93,6 +93,7 @@ Captured<Value*> make_reversed(Executor& x, const Values& args) {
     return iterate(x, range);
   }
   if (over->kind != ValueKind::Tuple && over->kind != ValueKind::List) return unsupported(&PyReversed_Type);
+  FRAMEJIT_REQUIRE(open(x, over));
   FRAMEJIT_TRY(n, length(x, over));
   Value* it = s.values().make(ValueKind::Iterator);
   it->as_iterator().over = Over::Reversed;

@@ -297,6 +297,25 @@ Captured<bool> del_key(Executor& x, Value* dict, Value* key) {
   return true;
 }
 
+Value* length_of_list(Executor& x, Value* list) {
+  if (list->kind != ValueKind::List || !list->partial) return nullptr;
+  auto* type = reinterpret_cast<PyObject*>(&PyList_Type);
+  const Py_ssize_t now = PyList_GET_SIZE(list->object.get());
+  graph::Dim before(now);
+  if (x.session().varied().names.count("len(" + list->source->str() + ")") == 0) {
+    guard(x, GuardKind::Length, list->source, type, nullptr, now);
+  } else {
+    before = x.shapes().fresh(now);
+    Guard g{};
+    g.kind = GuardKind::IntSymbol;
+    g.source = list->source;
+    g.object = Ref<>::share(type);
+    g.dim.left = before;
+    x.session().guards().add(std::move(g));
+  }
+  return x.values().integer(before + graph::Dim(static_cast<int64_t>(list->items.size())));
+}
+
 Captured<Value*> length(Executor& x, Value* v) {
   if (Frontend* frontend = frontend_of(x, *v)) return frontend->length(x.session(), v);
   static PyObject* const kLen = interned("__len__");
@@ -308,6 +327,7 @@ Captured<Value*> length(Executor& x, Value* v) {
       return answer;
     return break_at(BreakId::UnknownObject, "len()");
   };
+  if (Value* n = length_of_list(x, v)) return n;
   int64_t n = 0;
   switch (v->kind) {
     case ValueKind::Tuple:

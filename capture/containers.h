@@ -12,6 +12,9 @@ Captured<bool> set_item(Executor& x, Value* container, Value* key, Value* value)
 Captured<bool> del_item(Executor& x, Value* container, Value* key);
 Captured<bool> del_key(Executor& x, Value* dict, Value* key);
 Captured<Value*> length(Executor& x, Value* v);
+/// Of an existing list of whose items nothing is known but those that were appended: a number that may vary. Null for
+/// others.
+Value* length_of_list(Executor& x, Value* list);
 Captured<bool> append(Executor& x, Value* list, Value* item);
 Ref<> wanted_key(Executor& x, Value* key);
 /// Replaces `count` items of a List, from `at` on.

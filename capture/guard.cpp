@@ -97,7 +97,7 @@ std::string Guard::str() const {
     case GuardKind::Type: return "type(" + x + ") is " + short_repr(object.get());
     case GuardKind::Equal: return x + " == " + short_repr(object.get());
     case GuardKind::Array: return array_text(x, array);
-    case GuardKind::IntSymbol: return "type(" + x + ") is int";
+    case GuardKind::IntSymbol: return "type(" + x + (object ? ") is list" : ") is int");
     case GuardKind::Length: return "len(" + x + ") == " + std::to_string(number);
     case GuardKind::Width:
       return x + (number == 0 ? " is a str of ASCII characters"

@@ -60,7 +60,8 @@ struct ArraySpec {
   X(OwnDict, 2, true)                                                                                                  \
   /* no class was registered with an abstract one since: their number is `number` (capture/py/abstract.h) */           \
   X(Registrations, 2, false)                                                                                           \
-  /* how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset */                    \
+  /* how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset; object is list: the  \
+     number may vary, as only len() or the truth of the list was asked for */                                          \
   X(Length, 2, true)                                                                                                   \
   /* exact str, in one piece, of characters of `number` bytes each; 0: all are ASCII */                                \
   X(Width, 2, true)                                                                                                    \
@@ -79,7 +80,7 @@ struct ArraySpec {
   X(Elements, 3, true)                                                                                                 \
   /* exact dict or defaultdict whose keys are, in order, the items of the tuple `object` */                            \
   X(Keys, 3, true)                                                                                                     \
-  /* exact int that fits int64; binds the symbol of `dim` */                                                           \
+  /* exact int that fits int64, or, if object is list, how many items an exact list has; binds the symbol of `dim` */  \
   X(IntSymbol, 4, true)                                                                                                \
   /* `array`: binds symbols too */                                                                                     \
   X(Array, 4, true)                                                                                                    \

@@ -109,7 +109,7 @@ void GuardSet::show_dimensions(const std::vector<Input>& inputs) {
     for (std::size_t k = 0; k < in.spec.shape.size(); ++k)
       bind(in.spec.shape[k], in.source->str() + ".shape[" + std::to_string(k) + "]");
   for (const Guard& g : guards_)
-    if (g.kind == GuardKind::IntSymbol) bind(g.dim.left, g.source->str());
+    if (g.kind == GuardKind::IntSymbol) bind(g.dim.left, g.object ? "len(" + g.source->str() + ")" : g.source->str());
   static constexpr const char* kYes[] = {" == ", " != ", " < ", " <= "};
   static constexpr const char* kNo[] = {" != ", " == ", " >= ", " > "};
   for (Guard& g : guards_) {

@@ -301,6 +301,7 @@ Captured<bool> truth_of(Executor& x, Value* v) {
     }
     case ValueKind::List:
     case ValueKind::Dict: {
+      if (Value* n = length_of_list(x, v)) return truth_of(x, n);
       FRAMEJIT_REQUIRE(open(x, v));
       return !v->items.empty();
     }

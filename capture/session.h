@@ -23,8 +23,8 @@ namespace framejit::capture {
 
 class Frontend;
 
-/// What earlier captures of this function saw vary: these are symbolic now. Strings are Source::str() of ints, and
-/// "<source>.shape[i]" of dimensions.
+/// What earlier captures of this function saw vary: these are symbolic now. Strings are Source::str() of ints,
+/// "<source>.shape[i]" of dimensions, and "len(<source>)" of lists.
 struct Varied {
   std::set<std::string> names;
   bool all = false;  // dynamic=True

@@ -257,6 +257,11 @@ int GuardProgram::run(Matched& m) const noexcept {
       }
       case GuardOp::IntSymbol: {
         PyObject* o = object(m, i->a);
+        if (i->object) {
+          ok = o && PyList_CheckExact(o);
+          if (ok) m.symbols[i->number] = PyList_GET_SIZE(o);
+          break;
+        }
         if (!o || !PyLong_CheckExact(o)) break;
         int overflow = 0;
         m.symbols[i->number] = PyLong_AsLongLongAndOverflow(o, &overflow);

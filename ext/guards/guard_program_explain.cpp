@@ -96,6 +96,10 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
     PyObject* object = fetch_source(*g.source, live);
     if (object && Py_IS_TYPE(object, Py_TYPE(g.object.get())) && !same_value(object, g.object.get()))
       out.push_back(g.source->str());
+  } else if (g.kind == GuardKind::Length && g.object) {
+    PyObject* object = fetch_source(*g.source, live);
+    if (object && PyList_CheckExact(object) && PyList_GET_SIZE(object) != g.number)
+      out.push_back("len(" + g.source->str() + ")");
   }
 }
 
@@ -174,7 +178,7 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
                 : show(object);
         break;
       case GuardKind::IntSymbol:
-        out.expected = "an int of 64 bits";
+        out.expected = g.object ? "a list" : "an int of 64 bits";
         out.found = show(object);
         break;
       case GuardKind::DimRelation: {
@@ -208,6 +212,7 @@ GuardFailure GuardProgram::explain_forced(int number, const LiveSlots& live) con
     for (std::size_t i = 0; i < g.array.shape.size(); ++i)
       out.varied.push_back(g.source->str() + ".shape[" + std::to_string(i) + "]");
   if (g.kind == GuardKind::Equal && object && PyLong_CheckExact(object)) out.varied.push_back(g.source->str());
+  if (g.kind == GuardKind::Length && g.object) out.varied.push_back("len(" + g.source->str() + ")");
   return out;
 }
 

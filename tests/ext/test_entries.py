@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import FunctionType
 
 import framejit
 import numpy as np
@@ -161,6 +162,86 @@ def test_no_warning_about_code_of_a_library(folder, warned):
     assert any(text.startswith("called() was compiled") for text in limited) == warned
     (record,) = (r for r in events.records("recompiles") if "new_entry" not in r and r["function"] == "called")
     assert record["file"] == f"/somewhere/{folder}module.py"
+
+
+def growing(kind):
+    """Functions of a list that is longer in each call."""
+
+    def by_length(x, items):
+        if len(items) < 30:
+            items.append(float(x.sum()))
+        return x * len(items)
+
+    def by_truth(x, items):
+        total = x + 1 if items else x - 1
+        items.append(None)
+        return total
+
+    def appended_before(x, items):
+        items.append(x)
+        if len(items) % 2 and not len(items) > 50:
+            items.append(None)
+        return x + (2 * len(items) - 1)
+
+    def pattern(x, items):
+        items.append(1.0)
+        match items:
+            case [first]:
+                return x + first
+            case _:
+                return x
+
+    def other_kinds(x, items):
+        n = len(items)
+        items.extend(range(n % 3 + 1))
+        return x * n, f"{n:>4}", n / 4 + len(items), list(range(max(0, 3 - n)))
+
+    return {f.__name__: f for f in (by_length, by_truth, appended_before, pattern, other_kinds)}[kind]
+
+
+@pytest.mark.parametrize("kind", ["by_length", "by_truth", "appended_before", "pattern", "other_kinds"])
+def test_a_list_that_grows(kind):
+    function = growing(kind)
+    marked = compiled(function)
+    expected, got = [], []
+    with warnings.catch_warnings():
+        if kind in ("by_length", "by_truth", "appended_before"):
+            warnings.simplefilter("error", framejit.RecompileLimitWarning)
+        else:
+            warnings.simplefilter("ignore", framejit.RecompileLimitWarning)
+        for i in range(80):
+            assert_same_seen(observe(function, (X + i, expected)), observe(marked, (X + i, got)), str(i))
+            assert len(got) == len(expected)
+    if kind in ("by_length", "by_truth", "appended_before"):
+        assert len(marked.cache_entries()) <= 5
+        assert hits(marked) > 60
+
+
+@pytest.mark.parametrize("stress", ["verify", "guards", "break=3", "rewrite", "interp"])
+def test_a_list_that_grows_under_stress(stress):
+    for kind in ("by_length", "by_truth", "appended_before", "pattern", "other_kinds"):
+        marked = growing(kind)
+        function = FunctionType(marked.__code__.replace(), globals())  # of a code object that has no mark
+        expected, got = [], []
+        with warnings.catch_warnings(), framejit.mark(marked, stress=stress):
+            warnings.simplefilter("ignore", framejit.RecompileLimitWarning)
+            for i in range(40):
+                assert_same_seen(observe(function, (X + i, expected)), observe(marked, (X + i, got)), f"{kind} {i}")
+
+
+def test_a_list_of_another_length_than_guarded():
+    marked = compiled(lambda x, items: x * len(items))
+    with Events("recompiles") as events:
+        for n in (2, 5, 0, 70, 1000):
+            same(X * n, marked(X, [None] * n))
+    (record,) = events.records("recompiles")
+    assert (record["guard"], record["expected"], record["found"]) == ("len(items) == 2", "2", "5")
+    assert "symbolic" in record["becomes"]
+    assert len(marked.cache_entries()) == 2
+    for items in ((), (1, 2), {1: 2}, {4, 5}, "abc", np.ones(3), range(4)):
+        same(X * len(items), marked(X, items))
+    with pytest.raises(TypeError, match="object of type 'int' has no len"):
+        marked(X, 5)
 
 
 def test_past_the_limit_the_least_used_entry_goes():
