@@ -152,12 +152,12 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     """Mean over `axis` with weights."""
     x = asarray(x)
     if weights is None:
-        out = _tensor(np.asarray(np.mean(_array(x, "floating"), axis=axis)))
+        out = _tensor(np.mean(_array(x, "floating"), axis=axis))
         total = _tensor(np.full(out.shape, x.size // out.size, _dtype(out.dtype)))
     else:
         values, given = _arrays(x, weights)
         made, sums = np.average(values, axis=axis, weights=given, returned=True)
-        out, total = _tensor(np.asarray(made).astype(values.dtype)), _tensor(np.asarray(sums).astype(values.dtype))
+        out, total = _tensor(made.astype(values.dtype)), _tensor(sums.astype(values.dtype))
     return (out, total) if returned else out
 
 
@@ -221,7 +221,7 @@ def _ignoring_nan(name: str) -> Any:
     function = getattr(np, name)
 
     def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        return _converted(_tensor(np.asarray(function(_array(a), axis=axis, keepdims=keepdims))), dtype)
+        return _converted(_tensor(function(_array(a), axis=axis, keepdims=keepdims)), dtype)
 
     reduced.__name__ = reduced.__qualname__ = name
     reduced.__doc__ = f"{name.removeprefix('nan')} of the elements that are not NaN."
@@ -340,7 +340,7 @@ def _wrapped(value: Any) -> Any:
     """Arrays and NumPy's numbers as Tensors, also within tuples and lists."""
     if isinstance(value, (tuple, list)):
         return tuple([_wrapped(item) for item in value])
-    return _tensor(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+    return _tensor(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _plain(value: Any) -> Any:
@@ -369,9 +369,7 @@ def _floating(name: str) -> Any:
         more = {key: _plain(value) for key, value in keywords.items()}
         out = function(array, *_plain(args), **more)
         kind = array.dtype
-        return _wrapped(
-            tuple([np.asarray(o, kind) for o in out]) if isinstance(out, (tuple, list)) else np.asarray(out, kind)
-        )
+        return _wrapped(tuple([o.astype(kind) for o in out]) if isinstance(out, (tuple, list)) else out.astype(kind))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"np.{name} of Tensors, of floats."
@@ -379,7 +377,7 @@ def _floating(name: str) -> Any:
 
 
 _PLAIN = (
-    "append array_split atleast_1d atleast_2d atleast_3d broadcast_arrays choose diagflat dsplit ediff1d "
+    "append array_split atleast_1d atleast_2d atleast_3d choose diagflat dsplit ediff1d "
     "fix gcd lcm hsplit vsplit rollaxis rot90 kron select setdiff1d take_along_axis ravel_multi_index ix_ isneginf isposinf "
     "logaddexp2 positive intersect1d union1d flatnonzero piecewise"
 )
@@ -388,6 +386,14 @@ _OF_FLOATS = (
     "convolve correlate corrcoef cov gradient interp trapz unwrap polyadd polyder polyint polymul polysub polyval ptp"
 )
 globals().update({name: _floating(name) for name in _OF_FLOATS.split() if hasattr(np, name)})
+
+
+def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
+    """Tensors of the shape that all have together."""
+    shape = np.broadcast_shapes(*[x.shape for x in args])
+    return tuple([_tensor(np.broadcast_to(_array(x), shape)) for x in args])
+
+
 bitwise_not = ops.bitwise_not
 argwhere = ops.argwhere
 
@@ -571,7 +577,7 @@ class _Grid:
         found = self._grid[key]
         narrow = {"i": np.int32, "f": np.float32}
         parts = found if isinstance(found, (tuple, list)) else [found]
-        parts = [_tensor(np.asarray(part, narrow[part.dtype.kind])) for part in parts]
+        parts = [_tensor(part.astype(narrow[part.dtype.kind])) for part in parts]
         return tuple(parts) if isinstance(found, (tuple, list)) else parts[0]
 
 

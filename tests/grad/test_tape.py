@@ -433,3 +433,45 @@ def test_what_the_reference_interpreter_cannot_run_has_the_same_gradients(tmp_pa
         found.append(np.load(file))
     for name in found[0]:
         np.testing.assert_allclose(found[1][name], found[0][name], rtol=1e-6, err_msg=name)
+
+
+_random = np.random.default_rng(5)
+V, T = Tensor(_random.normal(size=4).astype(np.float32)), Tensor(_random.normal(size=(3, 4)).astype(np.float32))
+ROWS = Tensor(np.array([[0, 1], [0, 1], [1, 2], [2, 1]]))
+ONE_ROW, PLACES = Tensor(np.int32([1])), Tensor(np.array([[0, 1, 0, 2]]))
+THAT_WRITE = {
+    "bincount": lambda x: ops.bincount(Tensor([1, 3, 1, 0]), x),
+    "broadcast_arrays": lambda x: fj.numpy.broadcast_arrays(x, T)[0],
+    "append": lambda x: fj.numpy.append(x, T),
+    "cov": lambda x: fj.numpy.cov(x * T),
+    "average": lambda x: fj.numpy.average(x * x),
+    "coalesce": lambda x: fj.COOTensor(ROWS, x, (3, 4)).coalesce().values,
+    "to_dense": lambda x: fj.COOTensor(ROWS, x, (3, 4)).to_dense(),
+    "diag_embed": lambda x: ops.diag_embed(x, 1),
+    "fill_diagonal": lambda x: (x * T).fill_diagonal(2.0),
+    "index_add": lambda x: ops.index_add(T, ONE_ROW, x[None], 0),
+    "index_fill": lambda x: ops.index_fill(T, 0, ONE_ROW, x[0]),
+    "inplace_add": lambda x: ops.inplace_add(T, x[None], (1,)),
+    "inplace_update": lambda x: ops.inplace_update(T, x[None], (1,)),
+    "masked_scatter": lambda x: T.masked_scatter(T > 0, ops.tile(x, (3,))),
+    "masked_select": lambda x: ops.masked_select(x, T > 0),
+    "scatter": lambda x: ops.scatter(T, 0, PLACES, x[None]),
+    "scatter_nd": lambda x: ops.scatter_nd(ROWS, x, (3, 4)),
+    "select_scatter": lambda x: ops.select_scatter(T, x, 0, 1),
+    "slice_scatter": lambda x: ops.slice_scatter(T, x[None], 0, 1, 2),
+    "tensor_scatter_add": lambda x: ops.tensor_scatter_add(T, ROWS, x),
+    "tensor_scatter_elements": lambda x: ops.tensor_scatter_elements(T, PLACES, x[None], 0, "add"),
+    "tensor_scatter_max": lambda x: ops.tensor_scatter_max(T - 9, ROWS, x),
+    "tensor_scatter_update": lambda x: ops.tensor_scatter_update(T, ROWS, x),
+    "unsorted_segment_sum": lambda x: ops.unsorted_segment_sum(x, Tensor([1, 0, 1, 3]), 4),
+}
+
+
+@pytest.mark.parametrize("name", THAT_WRITE)
+def test_functions_that_write_into_arrays_of_their_own(name):
+    f = lambda x: ops.square(THAT_WRITE[name](x)).sum()  # noqa: E731
+    expected = fj.grad(f)(V)
+    with fj.stance("force_eager"):
+        found = fj.grad(f)(V)
+    assert np.abs(expected.asnumpy()).max() > 0.01
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)

@@ -190,6 +190,20 @@ def stop(x: Any) -> Any:
     return value.copy() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
+def writable(array: Any, *values: Any) -> Any:
+    """A copy of an array, into which the values are written then. Gradients follow it if they follow one of the values."""
+    if is_compiling() or not is_kept():
+        return array.copy()
+    return _followed_copy(array, values)
+
+
+@disable
+def _followed_copy(array: Any, values: tuple[Any, ...]) -> Any:
+    tapes = [node.tapes for node in map(node_of, values) if node is not None]
+    copy = array.copy()
+    return copy if type(copy) is Traced or not tapes else Traced(copy, Node(frozenset().union(*tapes)))
+
+
 def ones(x: Any) -> Any:
     """Ones like an array or number."""
     value = plain_value(x)

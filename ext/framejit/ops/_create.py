@@ -9,6 +9,7 @@ import numpy as np
 from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._autodiff import _primitives
+from framejit._autodiff._primitives import writable
 from framejit._core import _array, _dtype, _tensor
 from framejit.ops._shape import _ints
 
@@ -139,14 +140,14 @@ def _rows(indices: Any) -> Any:
 
 def inplace_add(x: Any, v: Any, indices: Any) -> Any:
     """A copy of x with v added to the rows at the indices."""
-    out = np.array(_array(x))
+    out = writable(_array(x), _array(v))
     out[_rows(indices)] += _array(v)
     return _tensor(out)
 
 
 def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     """A copy of x with v subtracted from the rows at the indices."""
-    out = np.array(_array(x))
+    out = writable(_array(x), _array(v))
     out[_rows(indices)] -= _array(v)
     return _tensor(out)
 

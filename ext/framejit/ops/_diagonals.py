@@ -159,7 +159,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
             f"but got src.shape {src.shape} and diagonal shape {shape}."
         )
     x = np.moveaxis(_array(input), (dim1, dim2), (-2, -1))
-    out = matrix_set_diag(_tensor(np.ascontiguousarray(x)), src.astype(input.dtype), offset)
+    out = matrix_set_diag(_tensor(x), src.astype(input.dtype), offset)
     return _tensor(np.moveaxis(_array(out), (-2, -1), (dim1, dim2)))
 
 

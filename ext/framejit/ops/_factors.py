@@ -34,7 +34,7 @@ def orgqr(input: Any, input2: Any) -> Any:
         below = np.arange(rows) > i
         v = np.where(below, x[..., :, i], x.dtype.type(0)) + eye[i]
         q = q - (q @ v[..., :, None]) @ (v[..., None, :] * tau[..., i, None, None])
-    return _tensor(np.ascontiguousarray(q[..., :columns]))
+    return _tensor(q[..., :columns])
 
 
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._autodiff import _grad
+from framejit._autodiff._primitives import writable
 from framejit._core import _array, _dtype, _tensor
 from framejit._tensors import _random as _states
 from framejit.ops import (
@@ -198,8 +199,7 @@ def _of_classes(logits: Any, labels: Any, weight: Any, reduction: str, ignore_in
     at = _array(labels)
     scale = np.where(at == ignore_index, 0, _array(weight)[np.where(at == ignore_index, 0, at)])
     loss = _loss.nll_loss(logits, labels, weight, ignore_index, reduction)
-    total = np.asarray(scale.sum(), _array(weight).dtype)
-    return loss, _tensor(total)
+    return loss, _tensor(scale.sum().astype(_array(weight).dtype))
 
 
 def _multi_margin(x: Any, target: Any, weight: Any = None, *, p: int, margin: float, reduction: str) -> Any:
@@ -365,7 +365,8 @@ def _looked_up(params: Any, indices: Any, offset: int) -> Any:
 
 def _put(x: Any, values: Any, indices: Any, accumulate: int) -> Any:
     """A copy with values at the places that the indices name, one for each of the first dimensions, or added there."""
-    out, new = np.array(_array(x)), _array(values)
+    new = _array(values)
+    out = writable(_array(x), new)
     key = tuple([_array(at) for at in indices])
     if accumulate:
         np.add.at(out, key, new)

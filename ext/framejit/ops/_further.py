@@ -9,6 +9,7 @@ import numpy as np
 
 from framejit import _core
 from framejit._api._dtypes import ALL
+from framejit._autodiff._primitives import writable
 from framejit._core import _array, _arrays, _dtype, _tensor
 from framejit.ops import _create, _elementwise, _reduce, _shape
 from framejit.ops._create import _rows
@@ -260,7 +261,7 @@ def unique_consecutive(
     first = np.concatenate([[True], changes.reshape((changes.shape[0], -1)).any(1)])[: len(lines)]
     starts = np.flatnonzero(first)
     kept = lines[starts]
-    found: list[Any] = [_tensor(np.ascontiguousarray(kept if dim is None else np.moveaxis(kept, 0, dim)))]
+    found: list[Any] = [_tensor(kept if dim is None else np.moveaxis(kept, 0, dim))]
     if return_inverse:
         which = np.cumsum(first) - 1
         found.append(_tensor(which.reshape(x.shape) if dim is None else which))
@@ -335,15 +336,17 @@ def fills(x: Any, value: Any) -> Any:
 
 def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
     """A copy with one number at the indices along `axis`."""
-    out = np.array(_array(x))
-    out[(slice(None),) * (axis % out.ndim) + (_array(index),)] = _array(value, x.dtype)
+    new = _array(value, x.dtype)
+    out = writable(_array(x), new)
+    out[(slice(None),) * (axis % out.ndim) + (_array(index),)] = new
     return _tensor(out)
 
 
 def select_scatter(input: Any, src: Any, axis: int, index: int) -> Any:
     """A copy with `src` at an index along `axis`."""
-    out = np.array(_array(input))
-    out[(slice(None),) * (axis % out.ndim) + (index,)] = _array(src, input.dtype)
+    new = _array(src, input.dtype)
+    out = writable(_array(input), new)
+    out[(slice(None),) * (axis % out.ndim) + (index,)] = new
     return _tensor(out)
 
 
@@ -351,14 +354,15 @@ def slice_scatter(
     input: Any, src: Any, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
     """A copy with `src` at a slice along `axis`."""
-    out = np.array(_array(input))
-    out[(slice(None),) * (axis % out.ndim) + (slice(start, end, step),)] = _array(src, input.dtype)
+    new = _array(src, input.dtype)
+    out = writable(_array(input), new)
+    out[(slice(None),) * (axis % out.ndim) + (slice(start, end, step),)] = new
     return _tensor(out)
 
 
 def inplace_update(x: Any, v: Any, indices: Any) -> Any:
     """A copy of x with v in the rows at the indices."""
-    out = np.array(_array(x))
+    out = writable(_array(x), _array(v))
     out[_rows(indices)] = _array(v)
     return _tensor(out)
 
@@ -379,13 +383,14 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
         raise ValueError(
             f"For 'tensor_scatter_elements', the 'reduction' must be 'none' or 'add', but got {reduction!r}."
         )
-    x, at = np.array(_array(input_x)), _array(indices)
+    at, new = _array(indices), _array(updates, input_x.dtype)
+    x = writable(_array(input_x), new)
     grid = np.indices(at.shape, sparse=True)
     key = tuple([at if i == axis % x.ndim else grid[i] for i in range(x.ndim)])
     if reduction == "add":
-        np.add.at(x, key, _array(updates, input_x.dtype))
+        np.add.at(x, key, new)
     else:
-        x[key] = _array(updates, input_x.dtype)
+        x[key] = new
     return _tensor(x)
 
 
@@ -393,7 +398,8 @@ def _into(name: str, ufunc: Any, nd: bool) -> Any:
     """Writes into a Tensor: rows that indices name, or parts that rows of indices name."""
 
     def scatter(input_x: Any, indices: Any, updates: Any, use_locking: bool = False) -> Any:
-        x, at, new = np.array(_array(input_x)), _array(indices), _array(updates, input_x.dtype)
+        at, new = _array(indices), _array(updates, input_x.dtype)
+        x = writable(_array(input_x), new)
         key = tuple(np.moveaxis(at, -1, 0)) if nd else at
         if ufunc is None:
             x[key] = new
@@ -432,7 +438,7 @@ def _segments(name: str, ufunc: Any, start: Any) -> Any:
         rows, at = _array(x), _array(segment_ids)
         lines = rows.reshape((-1, *rows.shape[at.ndim :]))
         count = num_segments.item() if isinstance(num_segments, _core.Tensor) else num_segments
-        out = np.full((count, *lines.shape[1:]), start(rows.dtype), rows.dtype)
+        out = np.full_like(lines, start(rows.dtype), shape=(count, *lines.shape[1:]))
         ufunc.at(out, at.reshape(-1), lines)
         return _tensor(out)
 
@@ -486,7 +492,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     n = x.shape[-1] + abs(offset)
     rows = np.arange(x.shape[-1]) + max(-offset, 0)
     columns = np.arange(x.shape[-1]) + max(offset, 0)
-    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    out = np.zeros_like(x, shape=(*x.shape[:-1], n, n))
     out[..., rows, columns] = x
     return _tensor(np.moveaxis(out, (-2, -1), (dim1, dim2)))
 

@@ -9,6 +9,7 @@ import numpy as np
 from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._autodiff._grad import stop_gradient
+from framejit._autodiff._primitives import writable
 from framejit._core import _array, _tensor
 from framejit._tensors import _random as _states
 from framejit.ops import _elementwise, _loss, _random
@@ -109,7 +110,8 @@ def stop_gradient_(input: Any) -> Any:
 
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """The elements of `source` at the indices of the flat Tensor, or added there."""
-    x, at, new = np.array(_array(input)), _array(index).reshape(-1), _array(source, input.dtype).reshape(-1)
+    at, new = _array(index).reshape(-1), _array(source, input.dtype).reshape(-1)
+    x = writable(_array(input), new)
     flat = x.reshape(-1)
     if at.size and not -flat.size <= at.min() <= at.max() < flat.size:
         raise IndexError(f"For 'put_', the indices must be from {-flat.size} to below {flat.size}.")

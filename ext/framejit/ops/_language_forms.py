@@ -51,7 +51,7 @@ def scalar_to_tensor(input_x: Any, dtype: Any = _FLOAT32) -> Any:
 
 def deepcopy(input_x: Any) -> Any:
     """A copy."""
-    return _tensor(np.array(_array(input_x)))
+    return _tensor(_array(input_x).copy())
 
 
 def dyn_shape(input_x: Any) -> Any:
@@ -259,10 +259,10 @@ def csr_softmax(logits: Any, dtype: Any) -> Any:
     rows = _array(csr2coo(logits.indptr, logits.values.size))
     values = _array(logits.values)
     count = logits.shape[0]
-    most = np.full(count, -np.inf, values.dtype)
+    most = np.full_like(values, -np.inf, shape=count)
     np.maximum.at(most, rows, values)
     parts = np.exp(values - most[rows])
-    total = np.zeros(count, values.dtype)
+    total = np.zeros_like(parts, shape=count)
     np.add.at(total, rows, parts)
     return _sparse.CSRTensor(logits.indptr, logits.indices, _tensor(parts / total[rows]).astype(dtype), logits.shape)
 

@@ -134,7 +134,7 @@ def lstsq(input: Any, A: Any) -> Any:
     a, b = _arrays(input, A)
     column = b.ndim == 1
     out = np.linalg.lstsq(a, b[:, None] if column else b, rcond=None)[0]
-    return _tensor(np.ascontiguousarray(out))
+    return _tensor(out)
 
 
 def matrix_norm(A: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False, *, dtype: Any = None) -> Any:
@@ -192,7 +192,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     """The covariance of the rows."""
     x = _array(input)
     weights = [None if w is None else _array(w) for w in (fweights, aweights)]
-    return _tensor(np.asarray(np.cov(x, ddof=correction, fweights=weights[0], aweights=weights[1])).astype(x.dtype))
+    return _tensor(np.cov(x, ddof=correction, fweights=weights[0], aweights=weights[1]).astype(x.dtype))
 
 
 def dist(input: Any, other: Any, p: float = 2) -> Any:

@@ -139,7 +139,7 @@ def diff(self: Any, n: int = 1, axis: int = -1) -> Any:
 
 def fill_diagonal(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     """A copy with one number on the diagonal."""
-    out = np.array(_array(self))
+    out = _array(self).copy()
     np.fill_diagonal(out, fill_value, wrap)
     return _tensor(out)
 
@@ -164,7 +164,7 @@ def new_ones(self: Any, size: Any, *, dtype: Any = None) -> Any:
 
 def itemset(self: Any, *args: Any) -> Any:
     """A copy with one element replaced."""
-    x = np.array(_array(self))
+    x = _array(self).copy()
     if len(args) == 1:
         x[...] = args[0]
     else:

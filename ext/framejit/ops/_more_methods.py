@@ -8,6 +8,7 @@ import numpy as np
 
 from framejit import _core
 from framejit._api._dtypes import ALL
+from framejit._autodiff._primitives import writable
 from framejit._core import _array, _tensor
 from framejit.ops import (
     _candidates,
@@ -171,8 +172,9 @@ def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -
     """Write values to places, or add them."""
     key = tuple(indices)
     if accumulate:
-        array = _array(self).copy()
-        np.add.at(array, tuple(_array(k) for k in key), _array(values, self.dtype))
+        new = _array(values, self.dtype)
+        array = writable(_array(self), new)
+        np.add.at(array, tuple(_array(k) for k in key), new)
         self[...] = _tensor(array)
     else:
         self[key] = values
@@ -270,7 +272,7 @@ def kthvalue(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 def masked_scatter(self: Any, mask: Any, tensor: Any) -> Any:
     """A copy, with elements of another Tensor one after the other where the mask holds."""
-    array = _array(self).copy()
+    array = writable(_array(self), _array(tensor))
     chosen = np.broadcast_to(_array(mask), array.shape)
     array[chosen] = _array(tensor).ravel()[: np.count_nonzero(chosen)]
     return _tensor(array)
@@ -278,8 +280,9 @@ def masked_scatter(self: Any, mask: Any, tensor: Any) -> Any:
 
 def index_copy_(self: Any, dim: int, index: Any, tensor: Any) -> Any:
     """Write parts of another Tensor to the indices along an axis."""
-    array = _array(self).copy()
-    array[(slice(None),) * (dim % array.ndim) + (_array(index),)] = _array(tensor, self.dtype)
+    new = _array(tensor, self.dtype)
+    array = writable(_array(self), new)
+    array[(slice(None),) * (dim % array.ndim) + (_array(index),)] = new
     self[...] = _tensor(array)
     return self
 

@@ -331,6 +331,13 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each int occurs; float32."""
-    counts = np.bincount(_array(input), None if weights is None else _array(weights), minlength)
+    """How often each int occurs, or the sum of its weights; float32."""
+    places = stop(_array(input))
+    counts = np.bincount(places, None, minlength)
+    if weights is not None:
+        if weights.shape != places.shape:
+            raise ValueError("The weights and list don't have the same length.")
+        rows = _array(weights, np.float64)
+        counts = np.zeros_like(rows, shape=counts.shape)
+        np.add.at(counts, places, rows)
     return _tensor(counts.astype(np.float32))

@@ -10,6 +10,7 @@ import numpy as np
 from framejit import _core
 from framejit._api._control import is_compiling
 from framejit._api._dtypes import ALL
+from framejit._autodiff._primitives import writable
 from framejit._core import _array, _arrays, _tensor
 
 __all__ = [
@@ -479,8 +480,9 @@ def gather_nd(input_x: Any, indices: Any) -> Any:
 
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where `mask` holds, in one dimension."""
-    x, m = np.broadcast_arrays(_array(input), _array(mask))
-    return _tensor(x[m])
+    x, m = _array(input), _array(mask)
+    shape = np.broadcast_shapes(x.shape, m.shape)
+    return _tensor(np.broadcast_to(x, shape)[np.broadcast_to(m, shape)])
 
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
@@ -495,12 +497,13 @@ def argwhere(input: Any) -> Any:
 
 
 def _updated(input_x: Any, indices: Any, updates: Any, ufunc: Any) -> Any:
-    x = np.array(_array(input_x))
+    new = _array(updates, input_x.dtype)
+    x = writable(_array(input_x), new)
     at = tuple(np.moveaxis(_array(indices), -1, 0))
     if ufunc is None:
-        x[at] = _array(updates, input_x.dtype)
+        x[at] = new
     else:
-        ufunc.at(x, at, _array(updates, input_x.dtype))
+        ufunc.at(x, at, new)
     return _tensor(x)
 
 
@@ -531,23 +534,25 @@ def tensor_scatter_min(input_x: Any, indices: Any, updates: Any) -> Any:
 
 def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
     """Zeros with `updates` added at the rows of `indices`."""
-    zeros = _tensor(np.zeros(_ints(shape), _array(updates).dtype))
+    zeros = _tensor(np.zeros_like(_array(updates), shape=_ints(shape)))
     return _updated(zeros, indices, updates, np.add)
 
 
 def scatter(input: Any, axis: int, index: Any, src: Any) -> Any:
     """A copy with `src` at the places along `axis` that the indices say."""
-    x, at = np.array(_array(input)), _array(index)
+    at = _array(index)
     grid = np.indices(at.shape, sparse=True)
     values = np.broadcast_to(_array(src, input.dtype), at.shape) if _array(src).ndim == 0 else _array(src, input.dtype)
+    x = writable(_array(input), values)
     x[tuple([at if i == axis % x.ndim else grid[i] for i in range(x.ndim)])] = values
     return _tensor(x)
 
 
 def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True) -> Any:
     """A copy with y added along `axis` at the indices, which are always checked."""
-    out = np.array(_array(x))
-    np.add.at(out, (slice(None),) * (axis % out.ndim) + (_array(indices),), _array(y, x.dtype))
+    new = _array(y, x.dtype)
+    out = writable(_array(x), new)
+    np.add.at(out, (slice(None),) * (axis % out.ndim) + (_array(indices),), new)
     return _tensor(out)
 
 

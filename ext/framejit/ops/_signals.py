@@ -123,7 +123,7 @@ def _with_size(
         if sizes is None:
             sizes = (*array.shape[-signal_ndim:-1], 2 * (array.shape[-1] - 1))
         return _tensor(fft.irfftn(array, sizes, axes, norm))
-    return _tensor(np.ascontiguousarray(fft.ifftn(array, axes=axes, norm=norm).real))
+    return _tensor(fft.ifftn(array, axes=axes, norm=norm).real)
 
 
 _define(

@@ -198,7 +198,7 @@ class COOTensor(_Sparse):
         """The values of one place as one, in the order of places."""
         at, values = _array(self.indices), _array(self.values)
         places, which = np.unique(np.ravel_multi_index(tuple(at.T), self.shape), return_inverse=True)
-        sums = np.zeros(places.shape, values.dtype)
+        sums = np.zeros_like(values, shape=places.shape)
         np.add.at(sums, which.reshape(-1), values)
         rows = np.stack(np.unravel_index(places, self.shape), 1)
         return COOTensor(_ints(_tensor(rows), self.indices), _tensor(sums), self.shape)
@@ -515,7 +515,7 @@ def csr_div(x: Any, y: Any) -> Any:
 def _merged(places: Any, values: Any) -> Any:
     """Each place once in order, and the sums of the values there."""
     once, which = np.unique(places, return_inverse=True)
-    sums = np.zeros(once.shape, values.dtype)
+    sums = np.zeros_like(values, shape=once.shape)
     np.add.at(sums, which.reshape(-1), values)
     return once, sums
 

@@ -132,7 +132,7 @@ def _key(indices: Any) -> Any:
 
 def _with_zeros(indices: Any, values: Any, dense_shape: Any) -> Any:
     new = _array(values)
-    out = np.zeros(tuple(_ints(dense_shape)), new.dtype)
+    out = np.zeros_like(new, shape=tuple(_ints(dense_shape)))
     np.add.at(out, _key(indices), new)
     return _tensor(out)
 
@@ -199,7 +199,7 @@ def _no_repeats(state_seq: Any, log_probs: Any, ngram_size: int) -> Any:
     """The logarithms of probabilities, the least one for words that would end a sequence as it has been before."""
     if ngram_size < 1:
         raise ValueError(f"For 'NoRepeatNGram', the 'ngram_size' must be positive, but got {ngram_size}.")
-    words, out = _array(state_seq), np.array(_array(log_probs))
+    words, out = _array(state_seq), _array(log_probs).copy()
     length = words.shape[-1]
     if ngram_size > length:
         raise ValueError(
