@@ -468,9 +468,17 @@ def in1d(ar1: Any, ar2: Any, invert: bool = False) -> Any:
     return isin(asarray(ar1).ravel(), ar2, invert)
 
 
+_PRODUCTS = {
+    **dict.fromkeys(("Bool", "Int8", "Int16"), _dtypes.ALL["int32"]),
+    **dict.fromkeys(("UInt8", "UInt16"), _dtypes.ALL["uint32"]),
+}
+
+
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """Products of the elements up to each one."""
+    """Products of the elements up to each one; of bools and small integers in 32 bits."""
     x = a.ravel() if axis is None else a
+    if dtype is None:
+        dtype = _PRODUCTS.get(str(x.dtype), x.dtype)
     return ops.cumprod(x, 0 if axis is None else axis, dtype)
 
 

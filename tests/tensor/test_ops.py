@@ -472,3 +472,25 @@ def test_numbers_that_the_dtype_has_not(dtype, number):
     x = Tensor(np.ones(3), dtype)
     for f in (lambda x: x + number, lambda x: x * number, lambda x: number - x, lambda x: ops.maximum(x, number)):
         marked_as_eager(f, x)
+
+
+def test_dtypes_of_running_sums_and_products():
+    """Products of integers are in int64, sums by the method in int32 where they are small: as in MindSpore."""
+    wide = {"bool": "Int64", "int8": "Int64", "uint8": "Int64", "int32": "Int64", "float16": "Float16"}
+    sums = {"bool": "Int32", "int8": "Int32", "uint8": "Int32", "int32": "Int32", "float16": "Float16"}
+    of_numpy = {"bool": "Int32", "int8": "Int32", "uint8": "UInt32", "int32": "Int32", "float16": "Float16"}
+    for dtype in wide:
+        x = Tensor(np.array([1, 2, 1]).astype(dtype))
+        many = x.asnumpy().astype(np.int64)
+        for function, dtypes, wanted in (
+            (lambda x: ops.cumprod(x, 0), wide, many.cumprod()),
+            (lambda x: x.cumprod(0), wide, many.cumprod()),
+            (lambda x: x.cumsum(0), sums, many.cumsum()),
+            (lambda x: fj.numpy.cumsum(x), sums, many.cumsum()),
+            (lambda x: fj.numpy.cumprod(x), of_numpy, many.cumprod()),
+        ):
+            for run in (function, fj.jit(function)):
+                out = run(x)
+                assert str(out.dtype) == dtypes[dtype] and out.asnumpy().tolist() == wanted.tolist()
+        if dtype != "bool":
+            assert ops.CumProd()(x, 0).dtype == x.dtype

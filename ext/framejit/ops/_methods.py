@@ -128,7 +128,9 @@ def argmax(self: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 
 
 def cumsum(self: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """Sums of the elements up to each one along `axis`."""
+    """Sums of the elements up to each one along `axis`; of bools and small integers in int32."""
+    if dtype is None and str(self.dtype) in ("Bool", "Int8", "Int16", "UInt8"):
+        dtype = ALL["int32"]
     return _reduce.cumsum(self if axis is not None else _shape.ravel(self), 0 if axis is None else axis, dtype)
 
 

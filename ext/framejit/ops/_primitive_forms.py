@@ -184,7 +184,7 @@ def _indices_of(function: Any) -> Any:
 
 _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "CumSum": (_scan(_reduce.cumsum, 0), {"exclusive": False, "reverse": False}),
-    "CumProd": (_scan(_reduce.cumprod, 1), {"exclusive": False, "reverse": False}),
+    "CumProd": (_scan(lambda x, axis: _reduce.cumprod(x, axis, x.dtype), 1), {"exclusive": False, "reverse": False}),
     "Cummax": (_reduce.cummax, {"axis": None}),
     "Cummin": (_reduce.cummin, {"axis": None}),
     "Median": (_median, {"global_median": False, "axis": 0, "keep_dims": False, "ignore_nan": False}),

@@ -212,8 +212,10 @@ def cumsum(x: Any, axis: int, dtype: Any = None) -> Any:
 
 
 def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
-    """Products of the elements up to each one along `dim`."""
-    return _tensor(np.cumprod(_array(input, dtype), axis=dim, dtype=_dtype(input.dtype if dtype is None else dtype)))
+    """Products of the elements up to each one along `dim`; of integers and bools in int64."""
+    if dtype is None:
+        dtype = ALL["int64"] if input.dtype in _INTEGRAL else input.dtype
+    return _tensor(np.cumprod(_array(input, dtype), axis=dim, dtype=_dtype(dtype)))
 
 
 def _cumulative_extreme(input: Any, axis: int, ufunc: Any) -> Any:
