@@ -307,7 +307,10 @@ class TensorFrontend final : public capture::Frontend {
     }
     std::optional<DType> promoted = promote(*a, *b);
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
-    const DType of_result = tensor::compute_dtype(op, *promoted), dtype = tensor::loop_dtype(op, of_result);
+    const DType of_result = tensor::compute_dtype(op, *promoted);
+    // A gradient goes through sums and products of truth values as through those of numbers.
+    const bool as_numbers = of_result == DType::Bool && (op == Op::Add || op == Op::Multiply) && session.tapes().any();
+    const DType dtype = as_numbers ? DType::U8 : tensor::loop_dtype(op, of_result);
     std::optional<Op> node = tensor::graph_operator(op, dtype);
     if (!node && op == Op::Power && (graph::is_unsigned_int(dtype) || is_count(*right))) node = op;
     if (!node)

@@ -173,7 +173,8 @@ class Reverse {
       }
       if (n.op == Op::View || cotangents_.is_apart(v) || !can_vary(n.type.dtype)) continue;
       if (std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId x) {
-            return varies(x) && (n.type.dtype != DType::Bool || graph_.type(x).dtype == DType::Bool);
+            return varies(x) &&
+                   (n.type.dtype != DType::Bool || graph_.type(x).dtype == DType::Bool || n.op == Op::Cast);
           }))
         continue;
       if (gradient_row(n.op).rule == nullptr) continue;

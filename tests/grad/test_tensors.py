@@ -490,3 +490,47 @@ def test_tensors_in_sequences(dtype):
     for run in (gradient, fj.jit(lambda x, y: gradient(x, y))):
         by_x, by_y = run(x, y)
         assert (by_x.dtype, by_x.item(), by_y.item()) == (dtype, 22, 13)
+
+
+@pytest.mark.parametrize("stance", ["default", "force_eager"])
+def test_sums_and_products_of_truth_values(stance):
+    """They have the gradients of numbers, as in MindSpore; `&` and `|` have none."""
+    x, y = Tensor([True, False, True]), Tensor([True, True, False])
+    for f, of_x, of_y in (
+        (lambda x, y: x * y, [True, True, False], [True, False, True]),
+        (lambda x, y: x + y, [True] * 3, [True] * 3),
+        (lambda x, y: ops.mul(x, True) + y * False, [True] * 3, [False] * 3),
+        (lambda x, y: ops.addn([x, y]), [True] * 3, [True] * 3),
+        (lambda x, y: x & y, [False] * 3, [False] * 3),
+        (lambda x, y: x | y, [False] * 3, [False] * 3),
+        (lambda x, y: ops.cumprod(x, 0), [True, True, False], [False] * 3),
+    ):
+        with fj.stance(stance):
+            found = fj.grad(f, (0, 1))(x, y)
+        assert [(str(g.dtype), g.asnumpy().tolist()) for g in found] == [("Bool", of_x), ("Bool", of_y)]
+        assert str(f(x, y).dtype) == str(fj.jit(f)(x, y).dtype) and (f(x, y) == fj.jit(f)(x, y)).all()
+
+
+@pytest.mark.parametrize("stance", ["default", "force_eager"])
+def test_casts_to_truth_values_pass_gradients(stance):
+    """As in MindSpore; comparisons do not."""
+    x = Tensor(np.float32([1.0, 2.0, 0.0, -3.0]))
+    for f, wanted in (
+        (lambda x: (x * x.astype(fj.bool_)).sum(), [2.0, 2.0, 0.0, 2.0]),
+        (lambda x: ops.cast(x, fj.bool_).astype(fj.float32).sum(), [1.0] * 4),
+        (lambda x: (x * (x > 0)).sum(), [1.0, 1.0, 0.0, 0.0]),
+        (lambda x: ops.where(x.bool(), x, 0.0).sum(), [1.0, 1.0, 0.0, 1.0]),
+    ):
+        with fj.stance(stance):
+            assert fj.grad(f)(x).asnumpy().tolist() == wanted
+    of_array = fj.grad(lambda x: (x * x.astype(bool)).sum())(np.array([1.0, 0.0]))
+    assert of_array.tolist() == [1.0, 0.0]
+
+
+def test_weights_of_counts():
+    x, weights = Tensor(np.int32([1, 2, 1])), Tensor(np.float32([1.0, 2.0, 3.0]))
+    of_x, of_weights = fj.grad(lambda x, w: ops.square(ops.bincount(x, w, 5)).sum(), (0, 1))(x, weights)
+    assert of_x.asnumpy().tolist() == [0, 0, 0] and of_weights.asnumpy().tolist() == [8.0, 4.0, 8.0]
+    assert fj.grad(ops.bincount)(x).asnumpy().tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="same length"):
+        ops.bincount(x, weights[:2])

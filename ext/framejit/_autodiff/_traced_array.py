@@ -427,12 +427,12 @@ _CASTS = (np.ndarray.astype, _core._array, Tensor)
 
 
 def _can_vary(kind: str, call: Call, plain: Any, nodes: Any, tapes: Any) -> bool:
-    """Whether a gradient comes to a result: to whole numbers from others and by casts, to truth values from others (graph/passes/grad.cpp)."""
+    """Whether a gradient comes to a result: to whole numbers and truth values from others, and by casts (graph/passes/grad.cpp)."""
     if kind in "fc":
         return True
     if kind not in "biu" or not any(tape.integers for tape in tapes):
         return False
-    if kind != "b" and call.function in _CASTS:
+    if call.function in _CASTS:
         return True
     kinds = "b" if kind == "b" else "biu"
     return any(node is not None and _kind(x) in kinds for x, node in zip(plain, nodes, strict=True))
