@@ -269,10 +269,12 @@ class TensorFrontend final : public capture::Frontend {
     } else {
       PyObject* number = value.object.get();
       if (std::optional<graph::Scalar> bits = arrays::pack(number, dtype)) return builder.constant(dtype, *bits);
-      // Tensors take what is too large for infinite, and what is too small for 0 or subnormal, without a warning.
+      // Tensors take floats that are too large for infinite, and those that are too small for 0 or subnormal, without a
+      // warning. Integers that are too large lose their upper bits.
       const DType own = PyFloat_CheckExact(number) ? DType::F64 : DType::I64;
       std::optional<graph::Scalar> bits;
-      if (graph::is_float(dtype) && (own == DType::F64 || PyLong_CheckExact(number))) bits = arrays::pack(number, own);
+      if (own == DType::F64 ? graph::is_float(dtype) : PyLong_CheckExact(number) && dtype != DType::Bool)
+        bits = arrays::pack(number, own);
       if (!bits) return break_at(BreakId::WouldRaise, "a number that does not fit the Tensor's dtype");
       id = builder.constant(own, *bits);
     }

@@ -519,6 +519,18 @@ PyArray_Descr* tensor_descr(DType dtype) {
   return entry;
 }
 
+Ref<> array_from(PyObject* object, DType dtype, int flags) {
+  PyArray_Descr* descr = tensor_descr(dtype);
+  if (!descr) return {};
+  Ref<> wide;
+  if (PyLong_CheckExact(object) && graph::is_int(dtype) && !arrays::pack(object, dtype)) {
+    wide = Ref<>::steal(PyArray_FromAny(object, PyArray_DescrFromType(NPY_INT64), 0, 0, 0, nullptr));
+    if (!wide) return {};
+  }
+  Py_INCREF(descr);
+  return Ref<>::steal(PyArray_FromAny(wide ? wide.get() : object, descr, 0, 0, NPY_ARRAY_FORCECAST | flags, nullptr));
+}
+
 PyObject* tensor_dtype_object(DType dtype) {
   static std::array<PyObject*, graph::kDTypeCount> table{};
   static constexpr std::array<const char*, graph::kDTypeCount> kNames = {

@@ -16,6 +16,9 @@ graph::DType dtype_of_tensor(PyObject* tensor);
 std::optional<graph::DType> tensor_dtype_of(PyArray_Descr* descr);
 /// NumPy's descriptor; null with TypeError set for bfloat16 where no package defines it. Borrowed for ever.
 PyArray_Descr* tensor_descr(graph::DType dtype);
+/// The object, which is no Tensor, as an ndarray of the dtype with NPY_ARRAY_FORCECAST and these flags. Python's
+/// integers that do not fit an integer dtype lose their upper bits, as those in lists do.
+capture::Ref<> array_from(PyObject* object, graph::DType dtype, int flags);
 /// framejit.float32 and its like; new reference.
 PyObject* tensor_dtype_object(graph::DType dtype);
 /// The dtype that an argument names: framejit's, NumPy's, a Python type. Nothing with TypeError set.

@@ -28,9 +28,8 @@ namespace {
 Ref<> converted(PyObject* object, DType dtype) {
   PyArray_Descr* descr = tensor_descr(dtype);
   if (!descr) return {};
+  if (!arrays::is_tensor(object)) return array_from(object, dtype, NPY_ARRAY_CARRAY);
   Py_INCREF(descr);
-  if (!arrays::is_tensor(object))
-    return Ref<>::steal(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST | NPY_ARRAY_CARRAY, nullptr));
   auto* array = reinterpret_cast<PyArrayObject*>(tensor_array(object));
   if (PyArray_TYPE(array) != descr->type_num) return Ref<>::steal(PyArray_CastToType(array, descr, 0));
   Py_DECREF(descr);

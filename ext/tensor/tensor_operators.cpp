@@ -117,8 +117,7 @@ Ref<> operand_array(PyObject* operand, DType dtype) {
     return Ref<>::steal(PyArray_CastToType(
         array_of(operand), reinterpret_cast<PyArray_Descr*>(Py_NewRef(reinterpret_cast<PyObject*>(descr))), 0));
   }
-  Py_INCREF(descr);
-  return Ref<>::steal(PyArray_FromAny(operand, descr, 0, 0, NPY_ARRAY_FORCECAST, nullptr));
+  return array_from(operand, dtype, 0);
 }
 
 /// The ufunc of an operator's row; SciPy is imported for its own. Null with an exception set where there is none.

@@ -755,3 +755,36 @@ def test_attributes_under_a_gradient(place):
 
     assert_same(fj.grad(stores)(x), x * 2)
     assert x.seen == (3, 4)
+
+
+def of_a_number(x, k):
+    y = x.copy()
+    y += k
+    made = Tensor(k, x.dtype)
+    return x + k, k - x, x * k, x > k, x == k, ops.where(x > 1, x, k), ops.clamp(x, 0, k), x.masked_fill(x > 1, k), y, made
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "int64"])
+def test_integers_that_do_not_fit(dtype):
+    """Python's integers lose their upper bits, as in MindSpore: numbers of the program and such as are known at run time only."""
+    x = np.array([1, 2, 3], dtype)
+    marked = [fj.jit(of_a_number), fj.jit(of_a_number, dynamic=True), fj.jit(of_a_number, capture_mode="bytecode")]
+    for k in (2, 3, 4, 300, -129, 2**40, 2**63 - 1, -(2**63)):
+        low = np.array(k).astype(dtype)
+        out = of_a_number(Tensor(x), k)
+        for found, wanted in zip(out, (x + low, low - x, x * low, x > low, x == low, np.where(x > 1, x, low)), strict=False):
+            assert found.asnumpy().dtype == wanted.dtype and found.asnumpy().tolist() == wanted.tolist()
+        assert out[-1].asnumpy() == low and out[-2].asnumpy().tolist() == (x + low).tolist()
+        for f in marked:
+            for found, wanted in zip(f(Tensor(x), k), out, strict=True):
+                assert found.dtype == wanted.dtype and found.asnumpy().tolist() == wanted.asnumpy().tolist()
+    for f in (of_a_number, *marked):
+        with pytest.raises(OverflowError):
+            f(Tensor(x), 2**64)
+
+
+@pytest.mark.parametrize("k", [300, 2**40])
+def test_integers_of_the_program_that_do_not_fit(k):
+    f = lambda x: (x + k, x == k)  # noqa: E731
+    for found, wanted in zip(fj.jit(f, fullgraph=True)(Tensor(np.int8([1, 2]))), f(Tensor(np.int8([1, 2]))), strict=True):
+        assert found.dtype == wanted.dtype and found.asnumpy().tolist() == wanted.asnumpy().tolist()

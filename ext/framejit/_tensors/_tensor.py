@@ -47,7 +47,10 @@ def as_array(
     elif isinstance(input_data, (np.ndarray, np.generic)):
         array = np.array(input_data, order="C", subok=False)
     elif type(input_data) in _INFERRED:
-        array = np.array(input_data, _INFERRED[type(input_data)] if target is None else target)
+        try:
+            array = np.array(input_data, _INFERRED[type(input_data)] if target is None else target)
+        except OverflowError:  # the upper bits are lost below, as those of lists are
+            array = np.array(input_data, np.int64)
     elif isinstance(input_data, (list, tuple)):
         array = _from_sequence(input_data, target)
     else:
