@@ -200,7 +200,7 @@ namespace {
 /// The attribute of this name that an array from outside has in its own dict, which comes before its class; null if
 /// there is none. Either is guarded.
 Captured<Value*> held_by_array(Executor& x, Value* v, PyObject* name) {
-  if (v->as_array().attributes_of) v = v->as_array().attributes_of;
+  v = owner_of_attributes(v);
   PyObject* object = v->source ? v->object.get() : nullptr;
   if (!object || !has_instance_dict(Py_TYPE(object))) return nullptr;
   PyObject* raw = type_attr(Py_TYPE(object), name);

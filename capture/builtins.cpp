@@ -276,7 +276,11 @@ Captured<Value*> call_print(Executor& x, PyObject* function, const Values& args,
   if (!whole || (x.frame && x.frame->may_catch())) return break_at(BreakId::UserEffect, "print");
   Values items;
   for (Value* arg : args) {
-    FRAMEJIT_TRY(item, shown(x, arg));
+    const std::size_t effects = x.effects().log().size();
+    FRAMEJIT_TRY(own, text_by_class(x, look(x, arg), 1));
+    if (x.effects().log().size() != effects)  // print() has written the arguments before by then
+      return break_at(BreakId::UserEffect, "print of an object whose text has effects");
+    FRAMEJIT_TRY(item, own ? Captured<Value*>(own) : shown(x, arg));
     items.push_back(item);
   }
   Ref<> names;

@@ -468,6 +468,7 @@ Unexpected<Break> finalizes() { return break_at(BreakId::UserEffect, "a finalize
 Unexpected<Break> shared_names() { return break_at(BreakId::UserEffect, "a store into a dict of several owners"); }
 
 PyObject* type_of(Executor& x, Value* v) {
+  v = owner_of_attributes(v);
   auto as = [](PyTypeObject& type) { return reinterpret_cast<PyObject*>(&type); };
   if (v->object && (v->is_constant() || v->source)) return as(*Py_TYPE(v->object.get()));
   switch (v->kind) {

@@ -9,8 +9,11 @@
 #include <cstring>
 
 #include "capture/attributes.h"
+#include "capture/calls.h"
 #include "capture/flow.h"
+#include "capture/instances.h"
 #include "capture/objects.h"
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "capture/warnings.h"
 #include "graph/support/check.h"
@@ -85,6 +88,22 @@ bool goes_by_more(const char* spec) {
   return std::strstr(spec, "c}") || std::strstr(spec, "n}");
 }
 
+/// type(v).name(v, *args) if the class defines the name in Python, and if that returns a str; null if it defines it
+/// elsewhere.
+Captured<Value*> text_by_method(Executor& x, Value* v, PyObject* name, Values args) {
+  auto* const type = reinterpret_cast<PyTypeObject*>(type_of(x, v));
+  PyObject* const function = type_attr(type, name);
+  guard_lookup(x, owner_of_attributes(v), function, name);
+  if (!function || !PyFunction_Check(function)) return static_cast<Value*>(nullptr);
+  args.insert(args.begin(), v);
+  Value* const method = function_at(x, function, std::string(type->tp_name) + "." + text_of(name));
+  FRAMEJIT_TRY(returned, call_function(x, method, args, {}));
+  Value* const made = look(x, returned);
+  const bool is_str =
+      made->kind == ValueKind::Text || (made->is_constant() && PyUnicode_CheckExact(made->object.get()));
+  return is_str ? Captured<Value*>(made) : break_at(BreakId::UnknownObject, "text of a value");
+}
+
 }  // namespace
 
 Ref<> plain_text(Executor& x, Value* v) {
@@ -123,11 +142,34 @@ Captured<Value*> text(Executor& x, PyObject* function, Values args, PyObject* sp
   return v;
 }
 
+Captured<Value*> text_by_class(Executor& x, Value* v, int conversion, Value* spec) {
+  static PyObject *const kFormat = interned("__format__"), *const kStr = interned("__str__"),
+                         *const kRepr = interned("__repr__");
+  PyObject* const type = v->kind == ValueKind::Object || v->is_array() ? type_of(x, v) : nullptr;
+  const bool known = type && PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) &&
+                     owner_of_attributes(v)->object && !is_exception(*v);
+  if (!known || conversion > 2) return static_cast<Value*>(nullptr);
+  const auto is_of_object = [type](PyObject* name) {
+    return type_attr(reinterpret_cast<PyTypeObject*>(type), name) == type_attr(&PyBaseObject_Type, name);
+  };
+  if (conversion == 0) {
+    FRAMEJIT_TRY(made, text_by_method(x, v, kFormat, {spec ? spec : x.str("")}));
+    if (made || spec || !is_of_object(kFormat)) return made;
+  }
+  if (conversion < 2) {
+    FRAMEJIT_TRY(made, text_by_method(x, v, kStr, {}));
+    if (made || !is_of_object(kStr)) return made;
+  }
+  return text_by_method(x, v, kRepr, {});
+}
+
 Captured<Value*> formatted(Executor& x, Value* value, int conversion, Value* spec) {
   if (spec && !(spec->is_constant() && PyUnicode_CheckExact(spec->object.get())))
     return break_at(BreakId::UnknownObject, "text of a value");
   if (spec && PyUnicode_GET_LENGTH(spec->object.get()) == 0) spec = nullptr;
   PyObject* const str = reinterpret_cast<PyObject*>(&PyUnicode_Type);
+  FRAMEJIT_TRY(own, text_by_class(x, value, conversion, spec));
+  if (own) return spec && conversion > 0 ? text(x, builtin("format"), {own, spec}, spec->object.get()) : own;
   Value* text_of_value = value;
   if (value->kind != ValueKind::Text || conversion > 1) {
     if (conversion == 0 && spec) return text(x, builtin("format"), {value, spec}, spec->object.get());

@@ -213,4 +213,10 @@ struct Value {
       part_;
 };
 
+/// The array of which `v` has the class and the attributes, if a gradient goes to `v`; otherwise `v`.
+inline Value* owner_of_attributes(Value* v) {
+  Value* const array = v->is_array() ? v->as_array().attributes_of : nullptr;
+  return array ? array : v;
+}
+
 }  // namespace framejit::capture

@@ -57,8 +57,44 @@ def run(function, *args):
     return stream.getvalue(), np.asarray(out.asnumpy() if isinstance(out, Tensor) else out).tolist(), log
 
 
+class Own:
+    unit = "m"
+
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return f"Own({self.value})"
+
+    def __format__(self, how):
+        return f"{self.value:{how}} {self.unit}"
+
+
+class Named(Own):
+    def __str__(self):
+        return "<" + repr(self) + ">"
+
+
+OWN, NAMED = Own(3.5), Named(-1)
+
+
+def of_objects(x, log, k):
+    made = Own(k)
+    print(OWN, NAMED, made, f"{OWN} {OWN:.2f} {OWN!r:>12} {NAMED!s} {NAMED!r}", x)
+    print(str(OWN) + repr(NAMED), format(made, "3d"), "".join((str(made), ";")))
+    return x * k
+
+
+WEIGHT = Parameter(Tensor(np.float32([1.0, 2.0])), name="weight")
+
+
+def of_parameters(x, log, k):
+    print(WEIGHT, f"{WEIGHT} {WEIGHT!r}", str(WEIGHT), WEIGHT + k, sep="|")
+    return x * k
+
+
 @pytest.mark.parametrize("mode", ["ast", "bytecode", "trace"])
-@pytest.mark.parametrize("function", [values, of_a_helper, of_tensors])
+@pytest.mark.parametrize("function", [values, of_a_helper, of_tensors, of_objects, of_parameters])
 def test_what_is_printed(function, mode):
     marked = fj.jit(fullgraph=True, capture_mode=mode)(function)
     for k in (2, 2, 3, 1, 3):
@@ -88,13 +124,17 @@ def caught(x, log):
     return y
 
 
-class Own:
+class Counting:
     def __repr__(self):
-        return "own"
+        seen.append(self)
+        return "counting"
 
 
-def of_an_object(x, log):
-    print(Own(), x)
+COUNTING = Counting()
+
+
+def of_an_object_that_counts(x, log):
+    print(COUNTING, x)
     return x * 2
 
 
@@ -108,7 +148,7 @@ def at_once(x, log):
     return x * 2
 
 
-@pytest.mark.parametrize("function", [caught, of_an_object, into_a_file, at_once])
+@pytest.mark.parametrize("function", [caught, of_an_object_that_counts, into_a_file, at_once])
 def test_what_is_left_to_the_interpreter(function):
     assert "FJ010" in capture(function, X, [], capture_options=WHOLE).codes
 
@@ -200,7 +240,7 @@ class Net(nn.Cell):
 
     def construct(self, x):
         y = x * self.w
-        print("y", y)
+        print("y", y, self.w)
         return (y * y).sum()
 
 
@@ -212,7 +252,35 @@ def test_in_gradients(capsys):
     step = fj.jit(lambda x: gradient(x))
     for _ in range(3):
         of_x, of_w = step(x)
-        assert capsys.readouterr().out == f"y {x * net.w}\n"
+        assert capsys.readouterr().out == f"y {x * net.w} {net.w}\n"
         np.testing.assert_array_equal(of_x.asnumpy(), (2 * x * net.w * net.w).asnumpy())
         np.testing.assert_array_equal(of_w[0].asnumpy() if isinstance(of_w, tuple) else of_w.asnumpy(), (2 * x * x * net.w).asnumpy())
     assert step.graphs().count("graph @") == 1
+
+
+def test_classes_whose_texts_change(monkeypatch):
+    marked = fj.jit(of_objects, fullgraph=True)
+    assert run(marked, X, 2) == run(of_objects, X, 2)
+    for name in ("__repr__", "__format__", "__str__"):
+        monkeypatch.setattr(Own, name, lambda self, how="": f"{how} changed", raising=False)
+        assert run(marked, X, 2) == run(of_objects, X, 2)
+    monkeypatch.setattr(Own, "__str__", lambda self: 3)
+    with pytest.raises(TypeError, match="__str__ returned non-string"):
+        run(of_objects, X, 2)
+    with pytest.raises((TypeError, fj.GraphBreakError)):
+        run(marked, X, 2)
+
+
+def of_the_argument(p, x):
+    print(p, type(p).__name__, isinstance(p, Parameter))
+    return ((p * x) if isinstance(p, Parameter) else p + x).sum()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_argument_of_a_gradient_is_what_it_was(compiled, capsys):
+    """A Parameter, not a Tensor with its elements."""
+    x = Tensor(np.float32([3.0, 4.0]))
+    with contextlib.nullcontext() if compiled else fj.stance("force_eager"):
+        gradient = fj.grad(of_the_argument)(WEIGHT, x)
+    assert capsys.readouterr().out == f"{WEIGHT} Parameter True\n"
+    assert gradient.asnumpy().tolist() == [3.0, 4.0] and type(gradient) is Tensor

@@ -207,11 +207,13 @@ def given_back(value: Any) -> Any:
 
 
 def shared(value: Any) -> Any:
-    """A new Tensor over the memory of a Tensor, with its attributes."""
+    """A new Tensor over the memory of a Tensor, with its class and attributes."""
     hook = _core.set_tape_hook(None)
     try:
         new = _core._shared(value.asnumpy()) if value.size else Tensor(value)
         new.__dict__ = value.__dict__
+        if type(value).__basicsize__ == type(new).__basicsize__:  # no __slots__
+            new.__class__ = type(value)
         return new
     finally:
         _core.set_tape_hook(hook)
