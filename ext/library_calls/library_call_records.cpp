@@ -75,9 +75,10 @@ bool is_listed(PyObject* callable) {
       "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_",
       "or_",     "xor", "neg", "pos", "abs",     "invert",   "lt",  "le",  "eq",     "ne",     "gt",     "ge"};
   const bool is_ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
-  for (const char* home : {"numpy", "operator", python_names::kLibraryFunctions}) {
+  for (const char* home : {"numpy", "operator", python_names::kLibraryFunctions, python_names::kLibraryGradients}) {
     const bool is_known =
         words && ((home[0] == 'n' && is_ufunc) || home == std::string_view(python_names::kLibraryFunctions) ||
+                  (home == std::string_view(python_names::kLibraryGradients) && PyFunction_Check(callable)) ||
                   std::any_of(std::begin(kOperators), std::end(kOperators),
                               [&](const char* known) { return std::string_view(known) == words; }));
     Ref<> module = is_known ? Ref<>::steal(PyImport_ImportModule(home)) : Ref<>();

@@ -6,6 +6,9 @@
 #include "ext/module/bind_arguments.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"
+#include "graph/builder.h"
+#include "graph/copy.h"
+#include "graph/text.h"
 
 namespace framejit::ext::serialize {
 
@@ -23,25 +26,26 @@ class Exporter {
   Exporter(const region::Entry& entry, const LiveSlots& live)
       : region_(entry.region()), graph_(*region_.graph), live_(live), text_(entry.graph_text()) {}
 
-  /// {graph, inputs: [(object, source)], result, prints: [(arguments, names of the last ones)], outputs: ((result of
-  /// the graph, wrap), ...), calls: {index: record}}
+  /// {graph, inputs: [(object, source)], result, prints: [(arguments, names of the last ones)], writes: [(input,
+  /// output that is stored there)], outputs: ((result of the graph, wrap), ...), calls: {index: record}}
   PyObject* run() {
     if (!is_pure()) return nullptr;
     Ref<> inputs = Ref<>::steal(PyList_New(0)), calls = Ref<>::steal(PyDict_New()), result = tree(region_.result),
-          prints = Ref<>::steal(PyList_New(0));
-    if (!inputs || !calls || !result || !prints || !add_inputs(inputs.get()) || !add_calls(calls.get()) ||
-        !add_prints(prints.get()))
+          prints = Ref<>::steal(PyList_New(0)), writes = Ref<>::steal(PyList_New(0)),
+          outputs = Ref<>::steal(PyList_New(0));
+    if (!inputs || !calls || !result || !prints || !writes || !outputs || !add_inputs(inputs.get()) ||
+        !add_calls(calls.get()) || !add_prints(prints.get()))
       return nullptr;
-    Ref<> outputs = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs_.size())));
-    for (std::size_t i = 0; outputs && i < outputs_.size(); ++i) {
-      const Recipe& r = region_.recipes[outputs_[i]];
-      PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i),
-                       Py_BuildValue("(Ii)", r.index, static_cast<int>(r.wrap)));
+    for (const uint32_t output : outputs_) {
+      const Recipe& r = region_.recipes[output];
+      if (!add(outputs.get(), r.index, r.wrap)) return nullptr;
     }
-    return outputs
-               ? Py_BuildValue("{s:s,s:O,s:O,s:O,s:O,s:O}", "graph", text_.c_str(), "inputs", inputs.get(), "result",
-                               result.get(), "prints", prints.get(), "outputs", outputs.get(), "calls", calls.get())
-               : nullptr;
+    if (!add_writes(writes.get(), outputs.get())) return nullptr;
+    outputs = Ref<>::steal(PyList_AsTuple(outputs.get()));
+    return outputs ? Py_BuildValue("{s:s,s:O,s:O,s:O,s:O,s:O,s:O}", "graph", text_.c_str(), "inputs", inputs.get(),
+                                   "result", result.get(), "prints", prints.get(), "writes", writes.get(), "outputs",
+                                   outputs.get(), "calls", calls.get())
+                   : nullptr;
   }
 
  private:
@@ -51,23 +55,47 @@ class Exporter {
       if (effect.kind != Effect::Kind::CountCall && effect.kind != Effect::Kind::Print)
         return refuse("the function changes an object that was there before the call, which a graph in a file cannot"),
                false;
-    std::string written;
-    graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
-      if (written.empty() && graph_.node(v).op == graph::Op::Write &&
-          graph_.node(root_of_write(v)).op == graph::Op::Param)
-        written = source_of(root_of_write(v));
-    });
-    if (!written.empty())
-      return refuse("the function writes into " + written + ", which a graph in a file cannot"), false;
     if (graph_.shapes().symbol_count() != 0)
       return refuse("the shapes of what the function computes are not known before it runs"), false;
     return true;
   }
 
   using ValueId = graph::ValueId;
-  ValueId root_of_write(ValueId v) const { return graph_.root(graph_.node(v).inputs[0]); }
-  std::string source_of(ValueId param) const {
-    return region_.inputs[static_cast<std::size_t>(graph_.node(param).index())].source->str();
+
+  static bool add(PyObject* list, std::size_t first, capture::Wrap wrap) {
+    const Ref<> row = Ref<>::steal(Py_BuildValue("(ni)", static_cast<Py_ssize_t>(first), static_cast<int>(wrap)));
+    return row && PyList_Append(list, row.get()) == 0;
+  }
+
+  /// Makes the graph write into copies of its params, and return them: what loads it stores them.
+  bool add_writes(PyObject* writes, PyObject* outputs) {
+    std::vector<bool> written(graph_.value_count());
+    bool any = false;
+    graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
+      if (graph_.node(v).op != graph::Op::Write) return;
+      const ValueId root = graph_.root(graph_.node(v).inputs[0]);
+      if (graph_.node(root).op == graph::Op::Param) any = written[index(root)] = true;
+    });
+    if (!any) return true;
+    graph::Graph copy(graph_.name());
+    graph::GraphBuilder builder(copy);
+    std::vector<ValueId> params, copies;
+    for (ValueId p : graph_.params())
+      params.push_back(builder.param(graph_.type(p), std::string(graph_.node(p).name())));
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      if (!written[index(graph_.params()[i])]) continue;
+      params[i] = builder.copy(params[i], 'K');
+      const std::size_t result = graph_.results().size() + copies.size();
+      copies.push_back(params[i]);
+      const Ref<> write = Ref<>::steal(Py_BuildValue("(nn)", static_cast<Py_ssize_t>(i), PyList_GET_SIZE(outputs)));
+      if (!write || PyList_Append(writes, write.get()) < 0 || !add(outputs, result, capture::Wrap::Tensor))
+        return false;
+    }
+    std::vector<ValueId> results = graph::append_graph(copy, graph_, params);
+    results.insert(results.end(), copies.begin(), copies.end());
+    copy.set_results(std::move(results));
+    text_ = graph::print(copy);
+    return true;
   }
 
   bool add_inputs(PyObject* list) {
@@ -178,7 +206,7 @@ class Exporter {
   const capture::Region& region_;
   const graph::Graph& graph_;
   const LiveSlots& live_;
-  const std::string text_;
+  std::string text_;
   const char* whole_ = "the result";  // of what trees are made
   std::vector<uint32_t> outputs_;     // recipes
 };

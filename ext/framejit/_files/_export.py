@@ -19,10 +19,11 @@ import numpy as np
 from framejit import _core
 from framejit._api._dtypes import ALL, DType
 from framejit._api._jit import check_settings, is_compiled, make_function
+from framejit._autodiff._primitives import assign
 from framejit._files import _files
 from framejit._tensors._parameter import Parameter
 from framejit._tensors._tensor import Tensor
-from framejit._traced import _library_functions
+from framejit._traced import _library_functions, _library_gradients
 
 _VERSION = 1
 _SUFFIX = ".mindir"
@@ -91,6 +92,10 @@ def _decode_function(record: list[str]) -> Any:
         return getattr(np.ndarray, name)
     if home == _FUNCTIONS:
         return getattr(_library_functions, name)
+    if home == _library_gradients.__name__:
+        function = getattr(_library_gradients, name)
+        if not name.startswith("_") and isinstance(function, FunctionType) and function.__module__ == home:
+            return function
     if home.partition(".")[0] not in ("numpy", "operator", "builtins"):
         raise ValueError(f"a call of {home}.{name}")
     return getattr(importlib.import_module(home), name)
@@ -376,7 +381,8 @@ def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") 
     """Write what a network or function computes into a file, from which `load` makes it again without its code.
 
     The function is captured for inputs like these, and nothing is run. Values that are not inputs are stored in the file as they are now: Parameters, arrays, and the
-    values of all else. What it prints, the loaded graph prints too, when all its work is done.
+    values of all else. What it prints, the loaded graph prints too, when all its work is done. What it writes into Parameters,
+    the loaded graph writes into its own.
 
     Parameters
     ----------
@@ -394,7 +400,7 @@ def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") 
     GraphBreakError
         If the function is not one graph; it names the break.
     ValueError
-        If it changes an object or writes into an input, calls a `custom_op`, or gives back what a file cannot hold.
+        If it changes an object, writes into an array that is no stored Parameter, calls a `custom_op`, or gives back what a file cannot hold.
 
     Examples
     --------
@@ -425,6 +431,13 @@ def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") 
         raise RuntimeError("For 'export', compilation must not be switched off.")
     found = function._export(*given)
     constants = _Constants(_arrays(given))
+    writes = []
+    for at, output in found["writes"]:
+        value, source = found["inputs"][at]
+        kind, number = constants.index_of(value, source)
+        if kind == "input" or not isinstance(value, Parameter):
+            raise ValueError(f"For 'export', the function writes into {source}, which a graph in a file cannot.")
+        writes.append((number, output))
     header = {
         "name": exported.__name__,
         "graph": found["graph"],
@@ -435,6 +448,7 @@ def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") 
         "prints": [
             [[_encode_tree(arg, constants.index_of) for arg in args], list(names)] for args, names in found["prints"]
         ],
+        "writes": writes,
         "calls": {str(index): _encode_call(call) for index, call in found["calls"].items()},
         "constants": constants.rows,
     }
@@ -469,6 +483,7 @@ class LoadedGraph:
             (("tuple", tuple(map(_decode_tree, args))), tuple(map(str, names)))
             for args, names in header.get("prints", ())
         )
+        self._writes = tuple((number, output) for number, output in header.get("writes", ()))
         text = _FORMER_CALL.sub(r"\1library_call ", header["graph"])
         self._graph = _core.LoadedGraph(text, outputs, _decode_calls(header["calls"]))
         self._check(len(outputs))
@@ -505,6 +520,9 @@ class LoadedGraph:
                     walk(one)
 
         walk(self._result)
+        for number, output in self._writes:
+            refer("constant", number)
+            refer("result", output)
         for args, names in self._prints:
             walk(args)
             if len(names) > len(args[1]) or not {"sep", "end", "flush"}.issuperset(names):
@@ -543,6 +561,8 @@ def _run(graph: LoadedGraph, inputs: tuple[Any, ...], constants: tuple[Any, ...]
     for kind, number in graph._params:
         params.append(arrays[number] if kind == "input" else constants[number])
     results = graph._graph(*params)
+    for number, output in graph._writes:
+        assign(constants[number], results[output])
     for shown, names in graph._prints:
         args = _result(shown, results, arrays, constants)
         plain = len(args) - len(names)
