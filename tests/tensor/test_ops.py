@@ -170,6 +170,7 @@ BROKEN = {
     "ops.unique(j)[1]": "np.array([list(dict.fromkeys(j.ravel())).index(x) for x in j.ravel()], 'i4').reshape(j.shape)",
     "ops.cummin(a, 1)[0]": "np.minimum.accumulate(a, 1)",
     "ops.bincount(j.ravel())": "np.bincount(j.ravel()).astype('f4')",
+    "ops.bincount(j[0, :2], [0.5, 2.0])": "np.bincount(j[0, :2], [0.5, 2.0]).astype('f4')",
     "ops.Argmax(1, fj.int32)(a)": "a.argmax(1).astype('i4')",
     "a.diff(1, 0)": "np.diff(a, 1, 0)",
     "a.max(0)": "(a.max(0), a.argmax(0))",

@@ -337,9 +337,9 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     places = stop(_array(input))
     counts = np.bincount(places, None, minlength)
     if weights is not None:
-        if weights.shape != places.shape:
-            raise ValueError("The weights and list don't have the same length.")
         rows = _array(weights, np.float64)
+        if rows.shape != places.shape:
+            raise ValueError("The weights and list don't have the same length.")
         counts = np.zeros_like(rows, shape=counts.shape)
         np.add.at(counts, places, rows)
     return _tensor(counts.astype(np.float32))
