@@ -12,8 +12,8 @@ Captured<bool> set_item(Executor& x, Value* container, Value* key, Value* value)
 Captured<bool> del_item(Executor& x, Value* container, Value* key);
 Captured<bool> del_key(Executor& x, Value* dict, Value* key);
 Captured<Value*> length(Executor& x, Value* v);
-/// Of an existing list of whose items nothing is known but those that were appended: a number that may vary. Null for
-/// others.
+/// The length of a list that existed before the call and whose items the graph has not read. The length is guarded, or
+/// it is a symbol if earlier calls had other lengths. Null for any other value.
 Value* length_of_list(Executor& x, Value* list);
 Captured<bool> append(Executor& x, Value* list, Value* item);
 Ref<> wanted_key(Executor& x, Value* key);

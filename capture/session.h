@@ -23,8 +23,8 @@ namespace framejit::capture {
 
 class Frontend;
 
-/// What earlier captures of this function saw vary: these are symbolic now. Strings are Source::str() of ints,
-/// "<source>.shape[i]" of dimensions, and "len(<source>)" of lists.
+/// The numbers that differed between earlier calls of this function. They are symbols in the graph. The strings are
+/// Source::str() for ints, "<source>.shape[i]" for dimensions, and "len(<source>)" for lists.
 struct Varied {
   std::set<std::string> names;
   bool all = false;  // dynamic=True

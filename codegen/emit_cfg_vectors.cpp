@@ -184,7 +184,7 @@ void CfgVectors::store_lanes(const Vec& v, const std::vector<Mem>& to) {
 
 void CfgVectors::emit_gather(Id id) {
   const Node& n = cfg_.at(id);
-  // This takes a third to a half of the time of the instruction that gathers.
+  // On some processors the instruction that gathers takes several times as long.
   if (const std::vector<Mem> apart = addresses_apart(n); !apart.empty())
     return void(cc_.emit(I::kIdVmovaps, vec(id), load_lanes(apart)));
   const bool f64 = n.mem == cfg::Mem::F64;

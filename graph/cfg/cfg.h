@@ -34,8 +34,8 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
 
 // X(name, text, operands, effect). Operands of one node have one type, but for conversions, addresses and Select.
 // Ones: how many bits of an integer are 1.
-// Of vectors: Splat, one number in all lanes; Ramp, numbers that begin with the first operand and differ by the second;
-// Reverse, the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf,
+// Of vectors: Splat, one number in all lanes; Ramp, first operand + lane * second operand; Reverse,
+// the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf,
 // of integers; AddLanes, of floats, one after the other, to the second operand; Lane, the one that the second operand
 // counts. Waits: does the interpreter wait, as Poll asks.
 // clang-format off: one line for each family

@@ -62,7 +62,7 @@ def test_integers_hold_what_is_stored(statement, dtype):
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, float])
 @pytest.mark.parametrize("given", [(1, 2, 300), [1, 2, 300], ((1, 2, 3),), [[1, 2, 3]], (1.5, float("nan"), 2)], ids=str)
 def test_sequences_from_outside(given, dtype):
-    """Of arguments, globals and defaults, which are no displays of the function."""
+    """Tuples and lists that are arguments, globals or defaults, instead of being written in the function."""
     scope = {"GIVEN": given}
     exec("def function(a, b, c, d, own, default=GIVEN):\n    a[:] = own\n    b[:] = GIVEN\n    c[:] = default\n    d.fill(GIVEN)\n    return a, b, c, d", scope)
     assert_same(scope["function"], lambda: (*[np.zeros(3, dtype) for _ in range(4)], given), calls=3)
