@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <utility>
 
 #include "graph/support/check.h"
 
@@ -166,18 +166,32 @@ void Graph::rollback(const Mark& m) {
 
 namespace {
 
-/// Appends what the block uses; `inside`: what it, and the blocks around it up to the node in question, define.
-void collect_used(const Graph& graph, const Block& block, std::set<ValueId>& inside, std::vector<ValueId>& out) {
+/// Values, each of which is noted once. Blocks can be nested deeply, and each of them is looked through: there is a
+/// byte for each value of the graph.
+class Noted {
+ public:
+  explicit Noted(const Graph& graph) : noted_(graph.value_count(), false) {}
+  /// False where it was noted before.
+  bool add(ValueId v) { return !std::exchange(noted_[index(v)], char{true}); }
+  bool contains(ValueId v) const { return noted_[index(v)]; }
+
+ private:
+  std::vector<char> noted_;
+};
+
+/// Appends what the block uses; `known`: that, and what it, and the blocks around it up to the node in question,
+/// define.
+void collect_used(const Graph& graph, const Block& block, Noted& known, std::vector<ValueId>& out) {
   const auto use = [&](ValueId v) {
-    if (!inside.contains(v) && std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);
+    if (known.add(v)) out.push_back(v);
   };
-  inside.insert(block.params.begin(), block.params.end());
+  for (ValueId v : block.params) known.add(v);
   for (ValueId v : block.nodes) {
     const Node& n = graph.node(v);
     for (ValueId input : n.inputs) use(input);
     if (n.type.is_view()) use(n.type.root);
-    for (const std::unique_ptr<Block>& inner : n.blocks) collect_used(graph, *inner, inside, out);
-    inside.insert(v);
+    for (const std::unique_ptr<Block>& inner : n.blocks) collect_used(graph, *inner, known, out);
+    known.add(v);
   }
   for (ValueId v : block.results) use(v);
 }
@@ -186,20 +200,21 @@ void collect_used(const Graph& graph, const Block& block, std::set<ValueId>& ins
 
 std::vector<ValueId> used_values(const Graph& graph, ValueId v) {
   const Node& n = graph.node(v);
+  if (n.blocks.empty()) return n.inputs;
   std::vector<ValueId> out = n.inputs;
-  std::set<ValueId> inside;
-  for (const std::unique_ptr<Block>& block : n.blocks) collect_used(graph, *block, inside, out);
+  Noted known(graph);
+  for (ValueId input : n.inputs) known.add(input);
+  for (const std::unique_ptr<Block>& block : n.blocks) collect_used(graph, *block, known, out);
   return out;
 }
 
 std::vector<ValueId> written_roots(const Graph& graph, const Block& block) {
   std::vector<ValueId> out;
-  std::set<ValueId> inside;
+  Noted known(graph);
   for_each_node(graph, block, [&](ValueId v) {
-    inside.insert(v);
+    known.add(v);
     const Node& n = graph.node(v);
-    if (n.op != Op::Write || inside.contains(n.type.root)) return;
-    if (std::find(out.begin(), out.end(), n.type.root) == out.end()) out.push_back(n.type.root);
+    if (n.op == Op::Write && known.add(n.type.root)) out.push_back(n.type.root);
   });
   return out;
 }
