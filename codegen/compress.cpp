@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codegen/cpu.h"
+#include "codegen/elements.h"
 
 /// For functions, and lambdas in them, that are called where the processor has these.
 #define FRAMEJIT_IN_VECTORS __attribute__((target("avx512f,avx512bw,bmi2,popcnt")))
@@ -207,15 +208,33 @@ int64_t expand_row(const Row& row, char* all, const char* few, int64_t stride, i
   return taken <= room ? taken : -1;
 }
 
-template <class F>
-int64_t with_element(std::size_t item, F&& f) {
-  switch (item) {
-    case 1: return f.template operator()<uint8_t>();
-    case 2: return f.template operator()<uint16_t>();
-    case 4: return f.template operator()<uint32_t>();
-    case 8: return f.template operator()<uint64_t>();
-    default: return f.template operator()<std::array<uint64_t, 2>>();
-  }
+/// Elements to the places of a row that are true, the others stay; how many, or -1 where there is not one for each.
+template <class T>
+FRAMEJIT_IN_VECTORS int64_t put_in_vectors(const Row& row, char* all, const char* few, int64_t room) {
+  using L = Lanes<T>;
+  int64_t taken = 0;
+  const bool fits = for_each_vector<T, true>(row, [&](int64_t i, int64_t, uint32_t some) FRAMEJIT_IN_VECTORS {
+    const int64_t more = _mm_popcnt_u32(some);
+    if (taken + more > room) return false;
+    const uint32_t lanes = L::of(some);
+    L::store(all + i * L::kItem, lanes, L::expand(lanes, L::load(L::first(more), few + taken * L::kItem)));
+    taken += more;
+    return true;
+  });
+  return fits ? taken : -1;
+}
+
+template <class T>
+int64_t put_row(const Row& row, char* all, int64_t all_stride, const char* few, int64_t few_stride, int64_t room) {
+  constexpr auto kItem = static_cast<int64_t>(sizeof(T));
+  if constexpr (kItem >= 4)
+    if (has_vectors(row, kItem, all_stride) && few_stride == kItem) return put_in_vectors<T>(row, all, few, room);
+  int64_t taken = 0;
+  for_each_of(row, [&](int64_t i, bool takes) {
+    if (takes && taken < room) std::memcpy(all + i * all_stride, few + taken * few_stride, sizeof(T));
+    taken += takes;
+  });
+  return taken;
 }
 
 /// The axes behind the mask's, as one block of bytes.
@@ -225,7 +244,8 @@ struct Block {
     for (std::size_t a = shape.size(); a-- > 0; bytes *= shape[a])
       contiguous = contiguous && (shape[a] == 1 || strides[a] == bytes);
   }
-  bool is_element() const { return bytes == static_cast<int64_t>(item); }
+  int64_t itemsize() const { return static_cast<int64_t>(item); }
+  bool is_element() const { return bytes == itemsize(); }
   void copy(const char* from, char* to) const {
     if (contiguous) std::memcpy(to, from, static_cast<std::size_t>(bytes));
     else copy_block(from, shape, strides, item, to);
@@ -292,7 +312,7 @@ bool compress(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
     const char* all = x.data + offset;
     int64_t chosen = 0;
     if (block.is_element()) {
-      chosen = with_element(block.item, [&]<class T>() { return compress_row<T>(row, all, stride, few, room); });
+      chosen = with_element(block.itemsize(), [&]<class T>() { return compress_row<T>(row, all, stride, few, room); });
     } else {
       for_each_of(row, [&](int64_t i, bool takes) {
         if (takes && chosen < room) block.copy(all + i * stride, few + chosen * block.bytes);
@@ -341,7 +361,8 @@ bool expand(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
     char* all = out.data + offset;
     int64_t taken = 0;
     if (block.is_element()) {
-      taken = with_element(block.item, [&]<class T>() { return expand_row<T>(row, all, few, x.strides[0], room); });
+      taken =
+          with_element(block.itemsize(), [&]<class T>() { return expand_row<T>(row, all, few, x.strides[0], room); });
     } else {
       std::memset(all, 0, static_cast<std::size_t>(row.length * block.bytes));
       for_each_of(row, [&](int64_t i, bool takes) {
@@ -351,6 +372,36 @@ bool expand(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
     }
     if (taken < 0 || taken > room) return false;
     few += taken * x.strides[0];
+    room -= taken;
+    return true;
+  });
+  return fits && room == 0;
+}
+
+bool put_masked(const StridedArray& mask, const StridedArray& values, const StridedArray& out) {
+  const std::size_t rank = mask.shape.size();
+  const Block to(out.shape.subspan(rank), out.strides.subspan(rank),
+                 static_cast<std::size_t>(graph::size_of(out.dtype)));
+  const Block from(values.shape.subspan(1), values.strides.subspan(1), to.item);
+  const int64_t step = values.strides[0];
+  int64_t room = values.shape[0];
+  const char* few = values.data;
+  const bool fits = for_each_run(mask, out.strides, to.bytes, [&](const Row& row, int64_t offset, int64_t stride) {
+    char* all = out.data + offset;
+    int64_t taken = 0;
+    if (to.is_element()) {
+      taken = with_element(to.itemsize(), [&]<class T>() { return put_row<T>(row, all, stride, few, step, room); });
+    } else {
+      for_each_of(row, [&](int64_t i, bool takes) {
+        if (takes && taken < room)
+          to.contiguous
+              ? from.copy(few + taken * step, all + i * stride)
+              : copy_elements(few + taken * step, from.strides, all + i * stride, to.strides, to.shape, to.itemsize());
+        taken += takes;
+      });
+    }
+    if (taken < 0 || taken > room) return false;
+    few += taken * step;
     room -= taken;
     return true;
   });

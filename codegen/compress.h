@@ -16,4 +16,7 @@ bool nonzero(void* context, std::span<const StridedArray> arrays, graph::FlagRul
 /// elsewhere.
 bool expand(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule);
 
+/// out[mask] = values, one for each True. False where there are not as many, with any number of them written.
+bool put_masked(const StridedArray& mask, const StridedArray& values, const StridedArray& out);
+
 }  // namespace framejit::codegen

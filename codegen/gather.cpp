@@ -280,4 +280,17 @@ Gathered gather(const StridedArray& x, std::span<const StridedArray* const> indi
   return Gather(x, indices, lead, out).run();
 }
 
+bool offsets_of(const StridedArray& x, std::span<const StridedArray> indices, int64_t first, int64_t count,
+                int64_t* offsets) {
+  bool inside = true;
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    const StridedArray& index = indices[k];
+    const Resolve resolve_index = resolver(index.dtype);
+    inside = inside && resolve_index &&
+             resolve_index(index.data + first * index.strides[0], index.strides[0], count, x.shape[k], x.strides[k],
+                           k == 0, offsets);
+  }
+  return inside;
+}
+
 }  // namespace framejit::codegen

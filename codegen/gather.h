@@ -17,4 +17,9 @@ enum class Gathered : uint8_t {
 Gathered gather(const StridedArray& x, std::span<const StridedArray* const> indices, std::size_t lead,
                 const StridedArray& out);
 
+/// The byte offsets of x[i, j] for `count` places from number `first` on, of 1-D arrays of indices for the first axes
+/// of x. False where an index is out of bounds, or its dtype is none of those that are known here.
+bool offsets_of(const StridedArray& x, std::span<const StridedArray> indices, int64_t first, int64_t count,
+                int64_t* offsets);
+
 }  // namespace framejit::codegen

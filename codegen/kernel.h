@@ -247,6 +247,9 @@ struct LibraryFunction {
   bool (*function)(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) = nullptr;
   void* context = nullptr;
   const char* name = nullptr;  // in listings; null: that of a call
+  /// Takes back what it has written into a param, with the same arrays, of which only the written ones and the one
+  /// before are read; null: it writes into none.
+  void (*take_back)(std::span<const StridedArray> arrays) = nullptr;
 };
 
 /// Position-independent bytes.

@@ -6,6 +6,7 @@
 
 #include "codegen/compress.h"
 #include "codegen/lower_parts.h"
+#include "codegen/put.h"
 #include "graph/passes/memory.h"
 
 namespace framejit::codegen {
@@ -28,8 +29,8 @@ void find_results(Lowerer& l) {
     flows = flows || graph::is_control(op);
     has_rules = has_rules || l.graph.node(v).flag_rule;
     // A loop can be cancelled, wherever it stands.
-    if (l.may_flag(v) || l.may_redo(v) || op == Op::LibraryCall || op == Op::Loop || op == Op::Expect ||
-        op == Op::Measure)
+    if (l.may_flag(v) || l.may_redo(v) || op == Op::LibraryCall || op == Op::Put || op == Op::Loop ||
+        op == Op::Expect || op == Op::Measure)
       l.needs_undo = true;
     writes_params = writes_params || l.is_param_write(v);
     if (op == Op::Write) l.written.insert(l.graph.root(l.graph.node(v).inputs[0]));
@@ -44,9 +45,16 @@ void find_results(Lowerer& l) {
 /// Copies of what the program overwrites, if it may have to be taken back.
 void save_params(Lowerer& l) {
   if (!l.needs_undo) return;
+  for (const Part& part : l.parts) {
+    if (!l.is_in_place(part) || !l.is_param_write(part.nodes[1])) continue;
+    const graph::Type& written = l.graph.type(l.graph.node(part.nodes[1]).inputs[0]);
+    if (!l.graph.shapes().is_measured(written.offset) && !l.graph.shapes().is_measured(written.shape) &&
+        !l.graph.shapes().is_measured(written.strides))
+      l.taken_back.insert(part.nodes[1]);
+  }
   std::vector<ValueId> saved;
   graph::for_each_node(l.graph, l.graph.body(), [&](ValueId v) {
-    if (!l.is_param_write(v)) return;
+    if (!l.is_param_write(v) || l.taken_back.contains(v)) return;
     ValueId destination = l.graph.node(v).inputs[0];
     // Where it lies, or how much it is, is not known yet: all of the param.
     const graph::Type& written = l.graph.type(destination);
@@ -70,21 +78,41 @@ void save_params(Lowerer& l) {
   });
 }
 
+/// The operand in which a step that writes items keeps what it overwrites; it has no bytes if nothing is kept.
+void add_kept_bytes(Lowerer& l, LibraryCallStep& step, const Node& put, bool keeps) {
+  LoopOperand kept;
+  kept.dtype = DType::U8;
+  kept.strides = {1};
+  kept.buffer = step.operands[0].buffer;
+  if (keeps) {
+    Buffer b{};
+    b.kind = BufferKind::Temp;
+    b.bytes = saved_bytes_of(l.graph, put);
+    kept.written = true;
+    kept.buffer = static_cast<BufferIndex>(l.program.buffers.size());
+    step.shapes.push_back({b.bytes});
+    step.callee.take_back = take_back_put;
+    l.program.buffers.push_back(std::move(b));
+  } else {
+    step.shapes.push_back({0});
+  }
+  step.operands.push_back(std::move(kept));
+}
+
 void lower_library_call(Lowerer& l, const Part& part) {
   const ValueId v = part.nodes[0];
   const Node& node = l.graph.node(v);
   LibraryCallStep step;
   step.group = part.group;
-  if (node.op != Op::LibraryCall)
+  if (node.op == Op::Put) step.callee.function = put;
+  else if (node.op != Op::LibraryCall)
     step.callee.function = node.op == Op::Compress ? compress : node.op == Op::Expand ? expand : nonzero;
   else if (l.options.library_function) step.callee = l.options.library_function(node.index());
   if (!step.callee.function) fail("a call of a library function that is gone");
   step.name = step.callee.name             ? step.callee.name
               : node.op == Op::LibraryCall ? "library_call " + std::to_string(node.index())
                                            : std::string(graph::name_of(node.op));
-  std::vector<ValueId> operands = node.inputs;
-  operands.push_back(v);
-  for (ValueId operand : operands) {
+  const auto add = [&](ValueId operand) {
     const graph::Type& type = l.graph.type(operand);
     LoopOperand& o = step.operands.emplace_back();
     o.buffer = l.buffer_of(l.graph.root(operand));
@@ -92,7 +120,11 @@ void lower_library_call(Lowerer& l, const Part& part) {
     o.offset = type.offset;
     o.strides = type.strides;
     step.shapes.push_back(type.shape);
-  }
+  };
+  for (ValueId operand : node.inputs) add(operand);
+  const bool in_place = l.is_in_place(part);
+  if (node.op == Op::Put) add_kept_bytes(l, step, node, in_place && l.taken_back.contains(part.nodes[1]));
+  add(in_place ? l.graph.node(part.nodes[1]).inputs[0] : v);
   step.operands.back().written = true;
   l.program.steps.emplace_back(std::move(step));
 }
@@ -182,7 +214,7 @@ void lower_part(Lowerer& l, const Part& part) {
   if (graph::is_control(l.graph.node(part.nodes[0]).op)) return lower_control(l, part);
   if (is_product(l, part)) return lower_product(l, part, nullptr);
   if (part.nodes.size() == 1 && l.cls(part.nodes[0]) == OpClass::Contraction) return lower_attention(l, part);
-  if (part.nodes.size() == 1 && l.cls(part.nodes[0]) == OpClass::LibraryCall) return lower_library_call(l, part);
+  if (l.cls(part.nodes[0]) == OpClass::LibraryCall) return lower_library_call(l, part);
   std::vector<ValueId> reductions, elementwise;
   for (ValueId v : part.nodes) (l.cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
   if (reductions.empty()) return lower_elementwise(l, part, elementwise, part.stored);

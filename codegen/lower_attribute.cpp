@@ -120,7 +120,8 @@ void attribute(Lowerer& l) {
     for (ValueId v : part->nodes) {
       const graph::Op kind = l.graph.node(v).op;
       const std::string op(graph::name_of(kind));
-      if (kind == graph::Op::LibraryCall || kind == graph::Op::Expect || kind == graph::Op::Measure)
+      if (kind == graph::Op::LibraryCall || kind == graph::Op::Put || kind == graph::Op::Expect ||
+          kind == graph::Op::Measure)
         fail(op + " may end the run, after a param was written");
       if (!l.attributable(v)) fail("a warning that " + op + " may give is NumPy's own, after a param was written");
       if (l.may_redo(v)) fail(op + " may have to be NumPy's, after a param was written");

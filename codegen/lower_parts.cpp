@@ -117,6 +117,8 @@ void cut_by_shape(Lowerer& l, const std::vector<ValueId>& piece, uint32_t g) {
 /// Cuts a group where a node reads or writes memory that an earlier node of the part wrote, or reads, in another
 /// view.
 void cut_group(Lowerer& l, uint32_t g) {
+  Part part{(*l.groups)[g].nodes, {}, (*l.groups)[g].shape, g};
+  if (l.is_in_place(part)) return l.parts.push_back(std::move(part));
   std::vector<std::vector<ValueId>> pieces(1);
   for (ValueId v : in_order(l, (*l.groups)[g].nodes)) {
     if (must_cut_before(l, pieces.back(), v)) pieces.emplace_back();

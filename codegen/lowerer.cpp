@@ -61,6 +61,10 @@ bool Lowerer::writes_param(const Part& part) const {
   return !part.ahead && std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return is_param_write(v); });
 }
 
+bool Lowerer::is_in_place(const Part& part) const {
+  return part.nodes.size() == 2 && graph.node(part.nodes[0]).op == Op::Put;
+}
+
 bool Lowerer::may_redo(ValueId v) const {
   const graph::Op op = graph.node(v).op;
   if ((op == Op::Divide || op == Op::Absolute) && graph::is_complex(graph.type(graph.node(v).inputs[0]).dtype))

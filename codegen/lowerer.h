@@ -51,6 +51,8 @@ class Lowerer : public Memory {
   bool is_scalar_shape(const Dims& shape);
   bool is_param_write(ValueId v) const;
   bool writes_param(const Part& part) const;
+  /// An array in which items are replaced, and its write to where the array lies: one step that writes the items there.
+  bool is_in_place(const Part& part) const;
   /// Is it known to whom to say what a node has raised?
   bool attributable(ValueId v) const {
     return !may_flag(v) || (!graph.node(v).calls.empty() && cls(v) != OpClass::Reduction);
@@ -75,6 +77,7 @@ class Lowerer : public Memory {
   std::map<const Part*, std::size_t> loop_of;  // by part that is one loop, of no block: its step
   bool needs_undo = false;
   int depth = 0;                  // of blocks
+  std::set<ValueId> taken_back;   // writes of items whose step keeps what it overwrites
   std::set<ValueId> written;      // roots
   std::set<BufferIndex> follows;  // pointers to where a value happens to lie; the others are memory to write to
 };

@@ -265,6 +265,42 @@ class Interpreter {
     return true;
   }
 
+  bool put(ValueId v, const Node& n) {
+    assign(allocate(v), input(n, 0));
+    const Array &out = values_[index(v)], &from = input(n, 1), &first = input(n, 2);
+    const bool masked = first.dtype == DType::Bool;
+    const std::size_t indexed = masked ? first.ref.shape.size() : n.inputs.size() - 2;
+    const std::span<const int64_t> rest = std::span(out.ref.shape).subspan(indexed);
+    std::vector<std::vector<int64_t>> places;
+    for_each_index(first.ref.shape, [&](const std::vector<int64_t>& at) {
+      std::vector<int64_t>& place = places.emplace_back();
+      if (masked) {
+        if (load(first, dot(at, first.ref.strides)).lo != 0) place = at;
+        else places.pop_back();
+        return;
+      }
+      for (std::size_t k = 0; k < indexed; ++k) {
+        const Array& indices = input(n, 2 + k);
+        const Scalar given = load(indices, at[0] * indices.ref.strides[0]);
+        Scalar converted;
+        apply_scalar(Op::Cast, indices.dtype, DType::I64, std::span(&given, 1), converted);
+        const auto position = static_cast<int64_t>(converted.lo);
+        place.push_back(position + (position < 0 ? out.ref.shape[k] : 0));
+        if (place.back() < 0 || place.back() >= out.ref.shape[k]) failure_ = kUnexpected;
+      }
+    });
+    if (masked && from.ref.shape[0] != static_cast<int64_t>(places.size())) failure_ = kUnexpected;
+    if (!failure_.empty()) return false;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      for_each_index({rest.begin(), rest.end()}, [&](const std::vector<int64_t>& inner) {
+        std::vector<int64_t> to = places[i], at{static_cast<int64_t>(i)};
+        to.insert(to.end(), inner.begin(), inner.end());
+        at.insert(at.end(), inner.begin(), inner.end());
+        store(out, dot(to, out.ref.strides), load(from, from.ref.shape.empty() ? 0 : dot(at, from.ref.strides)));
+      });
+    return true;
+  }
+
   Array& allocate(ValueId v) {
     const Type& t = graph_.type(v);
     Array& a = values_[index(v)];
@@ -295,7 +331,13 @@ class Interpreter {
           default: return attention_gradients(v, n);
         }
       case OpClass::LibraryCall:
-        return n.op == Op::Nonzero ? nonzero(v, n) : (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
+        switch (n.op) {
+          case Op::Nonzero: return nonzero(v, n);
+          case Op::Compress:
+          case Op::Expand: return choose(v, n);
+          case Op::Put: return put(v, n);
+          default: return false;
+        }
       case OpClass::Control: return control(v, n);
     }
     return false;

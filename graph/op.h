@@ -302,6 +302,7 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Compress, "compress", 2, Any, LibraryCall, Native, Same, None, false, "compress")                                  \
   X(Expand, "expand", 2, Any, LibraryCall, Native, Same, None, false, "place")                                         \
   X(Nonzero, "nonzero", 1, Any, LibraryCall, Native, Attribute, None, false, "nonzero")                                \
+  X(Put, "put", kAnyOperands, Any, LibraryCall, Native, Same, None, false, "put")                                      \
   X(Carried, "carried", 0, Any, Source, Native, Attribute, None, false, "")                                            \
   X(If, "if", 1, Any, Control, Native, Attribute, None, false, "")                                                     \
   X(Loop, "loop", kAnyOperands, Any, Control, Native, Attribute, None, false, "")                                      \

@@ -14,6 +14,11 @@ namespace framejit::graph {
 /// Library calls with this index and above may raise or warn, so that they are never dead.
 inline constexpr int64_t kFirstRaisingLibraryCall = int64_t{1} << 40;
 
+/// Does it end the run for some operands, so that it may not be dropped?
+inline bool may_end_run(const Node& n) {
+  return n.op == Op::Put || (n.op == Op::LibraryCall && n.index() >= kFirstRaisingLibraryCall);
+}
+
 /// In which order kernels run: as the program has them, independent ones together, or each just before what needs it.
 enum class ExecOrder : uint8_t { Program, Breadth, Depth };
 

@@ -291,6 +291,7 @@ class Verifier {
         (n.op == Op::Attention || n.op == Op::AttentionGradients) && AttentionOperands::fits(n.op, n.inputs.size());
     std::size_t state = n.inputs.size();  // none
     if (attention) state = AttentionOperands(n.op, n.inputs.size()).state.value_or(state);
+    if (n.op == Op::Put) return put_dtypes(v, n);
     const DType operand = graph_.type(n.inputs.back()).dtype;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const bool is_mask = (n.op == Op::Where || n.op == Op::Compress || n.op == Op::Expand) && i == 0;
@@ -301,6 +302,32 @@ class Verifier {
     const std::optional<DType> result = result_dtype(n.op, operand);
     if (n.op == Op::View) return;  // of bytes
     if (result && n.type.dtype != *result) report(5, v, "dtype of the result");
+  }
+
+  void put_dtypes(ValueId v, const Node& n) {
+    if (n.inputs.size() < 3) return report(3, v, "an array, values and places");
+    const auto dtype = [&](std::size_t i) { return graph_.type(n.inputs[i]).dtype; };
+    if (dtype(0) != dtype(1) || dtype(0) != n.type.dtype) return report(5, v, "operands differ in dtype");
+    for (std::size_t i = 2; i < n.inputs.size(); ++i)
+      if (!is_int(dtype(i)) && !(dtype(i) == DType::Bool && n.inputs.size() == 3))
+        return report(5, v, "places are integers, or one mask");
+  }
+
+  void put_shape(ValueId v, const Node& n) {
+    const Dims &all = graph_.type(n.inputs[0]).shape, &given = graph_.type(n.inputs[1]).shape,
+               &first = graph_.type(n.inputs[2]).shape;
+    const bool masked = graph_.type(n.inputs[2]).dtype == DType::Bool;
+    const std::size_t indexed = masked ? first.size() : n.inputs.size() - 2;
+    bool fits = indexed > 0 && indexed <= all.size() && may_be_equal(n.type.shape, all);
+    for (std::size_t i = 2; i < n.inputs.size() && !masked; ++i)
+      fits = fits && graph_.type(n.inputs[i]).rank() == 1 && may_be_equal(graph_.type(n.inputs[i]).shape, first);
+    if (fits && masked) fits = !given.empty() && may_be_equal(first, Dims(all.begin(), all.begin() + indexed));
+    if (fits && !given.empty()) {
+      Dims wanted{masked ? given[0] : first[0]};
+      wanted.insert(wanted.end(), all.begin() + static_cast<std::ptrdiff_t>(indexed), all.end());
+      fits = may_be_equal(given, wanted);
+    }
+    if (!fits) report(7, v, "shapes of an array, values and places");
   }
 
   void symbols(ValueId v, const Dim& d) {
@@ -350,8 +377,10 @@ class Verifier {
         if (n.op == Op::ConvolutionWeights)
           return convolution_shape(v, n, n.type.shape, graph_.type(n.inputs[1]).shape);
         return attention_shape(v, n);
-      case OpClass::View:
       case OpClass::LibraryCall:
+        if (n.op == Op::Put) put_shape(v, n);
+        return;
+      case OpClass::View:
       case OpClass::Control:
       case OpClass::Write: return;
     }

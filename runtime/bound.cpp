@@ -632,11 +632,12 @@ class Binder {
         first[b] = std::min(first[b], begin);
         last[b] = bound.wave_end[begin] - 1;
       });
-      // What undo saved must outlive the program.
-      if (const auto* undo = std::get_if<UndoStep>(&program_.steps[i])) last[undo->saved] = program_.steps.size();
     }
-    for (std::size_t i = 0; i < program_.steps.size(); ++i)
-      if (const auto* undo = std::get_if<UndoStep>(&program_.steps[i])) last[undo->saved] = program_.steps.size();
+    // What undo saved must outlive the program.
+    for (const Step& step : program_.steps)
+      if (const auto* undo = std::get_if<UndoStep>(&step)) last[undo->saved] = program_.steps.size();
+      else if (const auto* call = std::get_if<LibraryCallStep>(&step); call && call->callee.take_back)
+        last[call->operands[call->operands.size() - 2].buffer] = program_.steps.size();
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const auto* flow = std::get_if<FlowStep>(&program_.steps[i]);
       if (!flow) continue;

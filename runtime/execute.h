@@ -54,6 +54,7 @@ void execute_pairwise(const BoundLoop& loop, RunState& state);
 /// `kept`: of a B that never changes; else null.
 class KeptPanels;
 void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state);
+std::vector<codegen::StridedArray> arrays_of(const BoundLibraryCall& call, char* const* buffers);
 void execute_library_call(const BoundLibraryCall& call, graph::FlagRule rule, RunState& state);
 /// `at`: the number of the step. Gives that of the next one.
 std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, RunState& state);

@@ -476,12 +476,17 @@ void execute_loop(const BoundLoop& loop, RunState& state) {
 }
 
 /// The library's code clears and reads the status flags: those raised so far are set aside meanwhile.
-void execute_library_call(const BoundLibraryCall& call, graph::FlagRule rule, RunState& state) {
+std::vector<codegen::StridedArray> arrays_of(const BoundLibraryCall& call, char* const* buffers) {
   std::vector<codegen::StridedArray> arrays;
   arrays.reserve(call.operands.size());
   for (std::size_t i = 0; i < call.operands.size(); ++i)
-    arrays.push_back({state.buffers[call.operands[i].buffer] + call.operands[i].offset, call.dtypes[i], call.shapes[i],
+    arrays.push_back({buffers[call.operands[i].buffer] + call.operands[i].offset, call.dtypes[i], call.shapes[i],
                       call.strides[i], call.last_uses[i]});
+  return arrays;
+}
+
+void execute_library_call(const BoundLibraryCall& call, graph::FlagRule rule, RunState& state) {
+  const std::vector<codegen::StridedArray> arrays = arrays_of(call, state.buffers);
   const unsigned raised = fp_flags();
   if (!call.callee.function(call.callee.context, arrays, rule)) state.redo = true;
   clear_fp_flags();

@@ -164,9 +164,10 @@ class SavedParams final : public Undo {
 
   void rollback() override {
     // Last saved first put back: where two of them overlap, the older bytes win.
-    for (std::size_t i = bound_.steps.size(); i-- > 0;)
-      if (const auto* undo = std::get_if<BoundUndo>(&bound_.steps[i]); undo && i < done_)
-        restore_undo(*undo, buffers_.data());
+    for (std::size_t i = std::min(done_, bound_.steps.size()); i-- > 0;)
+      if (const auto* undo = std::get_if<BoundUndo>(&bound_.steps[i])) restore_undo(*undo, buffers_.data());
+      else if (const auto* call = std::get_if<BoundLibraryCall>(&bound_.steps[i]); call && call->callee.take_back)
+        call->callee.take_back(arrays_of(*call, buffers_.data()));
   }
 
  private:
@@ -212,6 +213,10 @@ void Plan::Impl::find_param_writes() {
     if (const auto* loop = std::get_if<LoopStep>(&step))
       for (const LoopOperand& o : loop->operands) writes(o);
     else if (const auto* product = std::get_if<MatMulStep>(&step)) writes(product->c);
+    else if (const auto* call = std::get_if<LibraryCallStep>(&step)) {
+      writes(call->operands.back());
+      has_undo = has_undo || call->callee.take_back;
+    }
   }
 }
 

@@ -105,7 +105,8 @@ bool is_profitable(const capture::Region& region, bool asks) {
     if (graph::def(node.op).cls == graph::OpClass::LibraryCall &&
         (node.op != Op::LibraryCall || (call && is_native(graph, *call, node)))) {
       const bool scan = call && call->native->kind == library_calls::NativeCall::Scan;
-      saved += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
+      const graph::ValueId counted = node.op == Op::Put ? node.inputs.back() : v;  // its places
+      saved += kReduction + (scan ? kScanned : kElement) * elements(graph, counted);
     } else if (call) {
       calls = true;
       saved -= nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));

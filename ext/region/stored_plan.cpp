@@ -26,7 +26,7 @@ namespace framejit::codegen {
 
 static_assert(sizeof(Buffer) == 80 && sizeof(LoopOperand) == 64 && sizeof(Stage) == 64 && sizeof(GuardedKernel) == 56 &&
               sizeof(LoopStep) == 328 && sizeof(Windows) == 352 && sizeof(MatMulStep) == 1576 &&
-              sizeof(UndoStep) == 96 && sizeof(AttentionStep) == 944 && sizeof(LibraryCallStep) == 112 &&
+              sizeof(UndoStep) == 96 && sizeof(AttentionStep) == 944 && sizeof(LibraryCallStep) == 120 &&
               sizeof(FlowStep) == 48 && sizeof(Program) == 200);
 
 template <class A, class T>

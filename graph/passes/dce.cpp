@@ -91,7 +91,7 @@ class Liveness {
       if (needed[i]) reach(body.results[i]);
     for (ValueId v : body.nodes) {
       const Node& n = graph_.node(v);
-      const bool may_raise = n.op == Op::LibraryCall && n.index() >= kFirstRaisingLibraryCall;
+      const bool may_raise = may_end_run(n);
       if (n.op == Op::Write || is_control(n.op) || may_raise || (!ignore_flags_ && may_set_flags(graph_, v))) reach(v);
     }
     while (!open.empty()) {
@@ -148,8 +148,7 @@ class Liveness {
       const ValueId later = std::exchange(overwritten_[root], from_outside ? kNoValue : v);
       const bool is_dead = !read_[root] || (later != kNoValue && same_place(n.type, graph_.type(later)));
       if (is_dead && !from_outside) return false;
-    } else if (!used_[index(v)] && !(n.op == Op::LibraryCall && n.index() >= kFirstRaisingLibraryCall) &&
-               !may_warn(n, v)) {
+    } else if (!used_[index(v)] && !may_end_run(n) && !may_warn(n, v)) {
       return false;
     }
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {

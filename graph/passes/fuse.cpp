@@ -308,6 +308,7 @@ class Fuser {
       least = std::max({least, last_touch(root.writes, v), last_touch(root.reads, v)});
       neighbour = std::max({neighbour, root.reads.last, root.writes.last});
     }
+    if (is_write_of_put(v, n)) return values_[index(n.inputs[1])].group;
     // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice, and has
     // more results live at a time.
     for (int32_t g : {producer, neighbour, latest(shape_of(graph_, n))}) {
@@ -318,6 +319,21 @@ class Fuser {
       if (g == producer || g == neighbour || accepts_unrelated(n, groups_[static_cast<std::size_t>(g)])) return g;
     }
     return kNone;
+  }
+
+  /// Does a write say no more than that the items which the node before it replaces are replaced in the array itself?
+  /// Both are one group then, which writes those items only.
+  bool is_write_of_put(ValueId v, const Node& n) const {
+    if (n.op != Op::Write || graph_.node(n.inputs[1]).op != Op::Put) return false;
+    const ValueId put = n.inputs[1];
+    const std::vector<ValueId>& inputs = graph_.node(put).inputs;
+    const Value& value = values_[index(put)];
+    const bool alone = std::none_of(inputs.begin() + 1, inputs.end(),
+                                    [&](ValueId input) { return graph_.root(input) == n.type.root; });
+    const Root& root = roots_[index(n.type.root)];
+    return alone && value.group != kNone && value.uses == 1 && !has_address(put) &&
+           same_place(graph_.type(inputs[0]), n.type) && graph_.root(inputs[0]) == n.type.root &&
+           std::max(last_touch(root.writes, v), last_touch(root.reads, v)) <= value.group;
   }
 
   /// The last group that loads a value, or an operand of a free one.
@@ -388,6 +404,8 @@ class Fuser {
     const bool may_be_stored = operands_ == Operands::Possible && values_[index(v)].uses > 0;
     if (n.op == Op::Write || has_address(v) || may_be_stored) g.operands.insert(index(v));
     if (n.op == Op::Write) {
+      if (values_[index(n.inputs[1])].group == number && graph_.node(n.inputs[1]).op == Op::Put)
+        values_[index(n.inputs[1])].stored = false;
       touch(g, n.type.root, v);
       touch(roots_[index(n.type.root)].writes, v, number);
       values_[index(n.type.root)].written = true;

@@ -98,7 +98,9 @@ class Forwarder {
     const Type& value = graph_.type(last.value);
     if (value.shape != graph_.type(operand).shape || version_[index(graph_.root(last.value))] != last.value_version)
       return operand;
-    const bool computed = !value.is_view() && graph_.node(last.value).op != Op::Param;
+    // What replaces items of an array lies in that array, where it is written.
+    const bool computed =
+        !value.is_view() && graph_.node(last.value).op != Op::Param && graph_.node(last.value).op != Op::Put;
     if (!computed || (n.op == Op::Write && graph_.root(last.value) == n.type.root)) return operand;
     if (depends_on_layout(n.op) && value.strides != graph_.type(operand).strides) return operand;
     return last.value;

@@ -96,6 +96,30 @@ TEST(Verify, TextThatBreaksAnInvariant) {
   }
 }
 
+TEST(Verify, OperandsOfAPut) {
+  const auto with = [](const std::string& put) {
+    return parse(
+        "graph @f(%x: f64[6, 4], %v: f64[5, 4], %w: f32[], %i: i64[5], %m: bool[6], %n: bool[5]) {\n  %6 = put " + put +
+        " : f64[6, 4]\n  return %6\n}\n");
+  };
+  for (const char* sound : {"%x, %v, %i", "%x, %v, %m"}) {
+    auto g = with(sound);
+    ASSERT_TRUE(g) << g.error().message;
+    EXPECT_EQ(verify(*g), std::nullopt) << sound;
+  }
+  const std::pair<const char*, int> broken[] = {
+      {"%x, %v", 3},         {"%x, %w, %i", 5}, {"%x, %v, %x", 5}, {"%x, %v, %m, %i", 5},
+      {"%x, %v, %i, %i", 7}, {"%x, %v, %n", 7}, {"%x, %x, %i", 7}, {"%v, %v, %i, %i, %i", 7},
+  };
+  for (const auto& [text, invariant] : broken) {
+    auto g = with(text);
+    ASSERT_TRUE(g) << text << ": " << g.error().message;
+    const std::optional<std::string> found = verify(*g);
+    ASSERT_TRUE(found) << text;
+    EXPECT_TRUE(found->starts_with("invariant " + std::to_string(invariant) + ",")) << text << ": " << *found;
+  }
+}
+
 TEST(Verify, SoundText) {
   EXPECT_EQ(verify(parsed("%5 = where %b, %x, %y : f64[4]\n  write %x, %5\n  %7 = reduce_max %m {axes=[0, 1]} : f64[]",
                           "%7, %x")),

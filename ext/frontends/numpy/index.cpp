@@ -304,8 +304,47 @@ Captured<bool> worth_a_copy(Session& session, const Value* array, std::span<Valu
   return true;
 }
 
-/// a[indices] = value, by way of a copy of the array.
+/// The key as 1-D arrays of indices, of memory of their own, that NumPy walks through from the first to the last: which
+/// value is the last one for an item matters. Empty for other keys.
+std::vector<ValueId> places_of(Session& session, ValueId array, Value* key) {
+  const graph::Graph& graph = session.graph();
+  std::vector<ValueId> places;
+  for (Value* item : key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key}) {
+    if (!item->is_array() || item->wrap() != Wrap::NdArray) return {};
+    const graph::Type& type = graph.type(item->id());
+    if (!graph::is_int(type.dtype) || type.dtype == DType::U64 || type.rank() != 1 || !type.strides[0].is_const() ||
+        type.strides[0].value() < 0 || graph.root(item->id()) == graph.root(array))
+      return {};
+    places.push_back(item->id());
+  }
+  return places;
+}
+
+/// array[places] = value, by a step that writes these items only. False: it cannot be one.
+Captured<bool> put(Session& session, ValueId array, std::span<const ValueId> places, Value* value) {
+  const graph::Graph& graph = session.graph();
+  if (places.empty() || session.tapes().any()) return false;
+  const DType dtype = graph.type(array).dtype;
+  Captured<Operand> source = operand(session, value);
+  if (!source) return false;
+  if (source->id != graph::kNoValue) {
+    const graph::Type& given = graph.type(source->id);
+    const bool converts = graph::is_float(given.dtype) && graph::is_float(dtype);
+    const bool forward = std::all_of(given.strides.begin(), given.strides.end(),
+                                     [](const Dim& stride) { return stride.is_const() && stride.value() >= 0; });
+    if ((given.dtype != dtype && !converts) || !forward || graph.root(source->id) == graph.root(array)) return false;
+  }
+  Captured<ValueId> values = convert(session, *source, dtype);
+  if (!values) return false;
+  graph::BuildResult made = graph::append_put(session.builder(), array, *values, places);
+  if (!made) return false;
+  return write(session, array, *made);
+}
+
+/// a[indices] = value, if need be by way of a copy of the array.
 Captured<bool> write_items(Session& session, Value* array, Value* key, Value* value) {
+  FRAMEJIT_TRY(done, put(session, array->id(), places_of(session, array->id(), key), value));
+  if (done) return true;
   FRAMEJIT_REQUIRE(worth_a_copy(session, array, std::span(&key, 1)));
   Value* const all[] = {array, key, value};
   FRAMEJIT_TRY(result, helper_call(session, "with_items", all));
@@ -322,12 +361,8 @@ ValueId mask_of_all(Session& session, ValueId mask, int rest) {
   return mask;
 }
 
-/// One value for each True of the mask, each at its place. The whole array is written then, where NumPy looks for the
-/// True: in a large one these may be few.
+/// One value for each True of the mask, each at its place.
 Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, const graph::Type& array) {
-  constexpr int64_t kLarge = 1 << 15;
-  if (session.graph().shapes().hint(array.size()) > kLarge)
-    return break_at(BreakId::UnsupportedArgument, "values for the True of a mask of a large array");
   const graph::Type given = session.graph().type(values);
   const int rank = session.graph().type(mask).rank(), rest = array.rank() - rank;
   if (given.rank() != rest + 1 || given.dtype != array.dtype)
@@ -357,6 +392,13 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
     if (!session.graph().shapes().equal(of_mask.shape[i], type.shape[i]))
       return break_at(BreakId::WouldRaise, "boolean index did not match indexed array");
   if (source.id != graph::kNoValue && session.graph().type(source.id).rank() > rest) {
+    // A write of the whole array is for small ones: NumPy looks for the True only, which may be few.
+    constexpr int64_t kLarge = 1 << 15;
+    if (session.graph().shapes().hint(type.size()) > kLarge) {
+      FRAMEJIT_TRY(done, put(session, array, std::span(&mask, 1), value));
+      if (done) return true;
+      return break_at(BreakId::UnsupportedArgument, "values for the True of a mask of a large array");
+    }
     FRAMEJIT_TRY(spread, spread_over(session, mask, source.id, type));
     const ValueId own[] = {mask_of_all(session, mask, rest), spread, array};
     FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, own)));
