@@ -378,6 +378,15 @@ bool expand(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
   return fits && room == 0;
 }
 
+int64_t count_true(const StridedArray& mask) {
+  int64_t count = 0;
+  for_each_run(mask, mask.strides, 1, [&](const Row& row, int64_t, int64_t) {
+    for_each_of(row, [&](int64_t, bool takes) { count += takes; });
+    return true;
+  });
+  return count;
+}
+
 bool put_masked(const StridedArray& mask, const StridedArray& values, const StridedArray& out) {
   const std::size_t rank = mask.shape.size();
   const Block to(out.shape.subspan(rank), out.strides.subspan(rank),

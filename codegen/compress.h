@@ -16,6 +16,9 @@ bool nonzero(void* context, std::span<const StridedArray> arrays, graph::FlagRul
 /// elsewhere.
 bool expand(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule);
 
+/// How many places of a mask are true.
+int64_t count_true(const StridedArray& mask);
+
 /// out[mask] = values, one for each True. False where there are not as many, with any number of them written.
 bool put_masked(const StridedArray& mask, const StridedArray& values, const StridedArray& out);
 

@@ -42,9 +42,27 @@ void find_results(Lowerer& l) {
   if (l.program.per_call_flags) l.needs_undo = false;
 }
 
+/// Does the program write into its params in one step only, of items, which tries all places before it writes; and can
+/// nothing end the run that runs behind that, or beside it?
+bool ends_with_items(Lowerer& l) {
+  if (l.program.may_set_flags) return false;
+  bool found = false;
+  for (const Part& part : l.parts) {
+    const graph::Node& first = l.graph.node(part.nodes[0]);
+    const bool writes = l.writes_param(part) || !first.blocks.empty();
+    if (writes && (found || !l.is_in_place(part))) return false;
+    found = found || writes;
+    for (ValueId v : part.nodes)
+      if (!writes && (l.may_redo(v) || graph::may_end_run(l.graph.node(v)) ||
+                      (graph::is_control(l.graph.node(v).op) && (found || l.graph.node(v).op != Op::Measure))))
+        return false;
+  }
+  return found;
+}
+
 /// Copies of what the program overwrites, if it may have to be taken back.
 void save_params(Lowerer& l) {
-  if (!l.needs_undo) return;
+  if (!l.needs_undo || ends_with_items(l)) return;
   for (const Part& part : l.parts) {
     if (!l.is_in_place(part) || !l.is_param_write(part.nodes[1])) continue;
     const graph::Type& written = l.graph.type(l.graph.node(part.nodes[1]).inputs[0]);

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "codegen/compress.h"
+#include "codegen/cpu.h"
 #include "codegen/elements.h"
 #include "codegen/gather.h"
 
@@ -111,12 +113,78 @@ bool put_by_mask(const Call& call, graph::FlagRule rule) {
     const std::array<StridedArray, 3> arrays{mask, call.out, kept.items};
     if (!compress(nullptr, arrays, rule)) return false;
     set_header(call, {call.values.shape[0], call.values.shape[0]});
-  }
+  } else if (count_true(call.places[0]) != call.values.shape[0]) return false;
   return put_masked(call.places[0], call.values, call.out);
+}
+
+int64_t index_at(const char* indices, int64_t j) {
+  int64_t index;
+  std::memcpy(&index, indices + j * 8, sizeof index);
+  return index;
+}
+
+/// The least and the largest of int64 indices that lie together.
+inline __attribute__((always_inline)) std::pair<int64_t, int64_t> range_of_indices(const char* indices, int64_t count) {
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  for (int64_t j = 0; j < count; ++j) {
+    least = std::min(least, index_at(indices, j));
+    most = std::max(most, index_at(indices, j));
+  }
+  return {least, most};
+}
+
+__attribute__((target("avx512f"))) std::pair<int64_t, int64_t> range_in_vectors(const char* indices, int64_t count) {
+  return range_of_indices(indices, count);
+}
+
+/// The elements of one axis, by int64 indices that lie together, in one go. All of them are tried first.
+template <class T, bool kKeeps, bool kPacked>
+bool put_line(const Call& call) {
+  const char* const indices = call.places[0].data;
+  const int64_t count = call.places[0].shape[0], length = call.out.shape[0];
+  const auto [least, most] =
+      detected_cpu().isa == Isa::Avx512 ? range_in_vectors(indices, count) : range_of_indices(indices, count);
+  if (count > 0 && (least < -length || most >= length)) return false;
+  const int64_t scale = kPacked ? static_cast<int64_t>(sizeof(T)) : call.out.strides[0];
+  const int64_t step = call.values.shape.empty() ? 0 : call.values.strides[0];
+  char *const out = call.out.data, *const offsets = call.kept.data + kHeader, *const items = offsets + count * 8;
+  const char* const values = call.values.data;
+  const auto write = [&](auto place_of) {
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t offset = place_of(index_at(indices, j)) * scale;
+      if constexpr (kKeeps) {
+        std::memcpy(offsets + j * 8, &offset, sizeof offset);
+        std::memcpy(items + j * static_cast<int64_t>(sizeof(T)), out + offset, sizeof(T));
+      }
+      T element;
+      std::memcpy(&element, values + j * step, sizeof element);
+      std::memcpy(out + offset, &element, sizeof element);
+    }
+  };
+  if (least >= 0) write([](int64_t index) { return index; });
+  else write([length](int64_t index) { return index + ((index >> 63) & length); });
+  if (kKeeps) set_header(call, {count, count});
+  return true;
+}
+
+/// Are all indices in bounds?
+bool are_inside(const Call& call) {
+  const int64_t count = call.places[0].shape[0];
+  std::array<int64_t, kBlock> offsets;
+  for (int64_t first = 0; first < count; first += kBlock)
+    if (!offsets_of(call.out, call.places, first, std::min(kBlock, count - first), offsets.data())) return false;
+  return true;
 }
 
 bool put_by_indices(const Call& call) {
   const int64_t count = call.places[0].shape[0], elements = elements_of(call.item.shape), size = call.item.size;
+  if (call.item.shape.empty() && call.places.size() == 1 && call.places[0].dtype == DType::I64 &&
+      call.places[0].strides[0] == 8)
+    return with_element(size, [&]<class T>() {
+      if (call.keeps()) return put_line<T, true, false>(call);
+      return call.out.strides[0] == size ? put_line<T, false, true>(call) : put_line<T, false, false>(call);
+    });
+  if (!call.keeps() && !are_inside(call)) return false;
   const int64_t bytes = elements * size;
   char* const kept_offsets = call.kept.data + kHeader;
   char* const kept_items = kept_offsets + count * 8;

@@ -99,12 +99,19 @@ TEST(Put, ByMask) {
 
 TEST(Put, WritesInPlaceAndKeepsTheItemsOnly) {
   const std::string head = "graph @f(%x: f64[6], %v: f64[5], %i: i64[5]) {\n  %p = put %x, %v, %i : f64[6]\n";
-  const std::string in_place = listed(head + "  write %x, %p\n  return %v\n}");
-  EXPECT_EQ(count(in_place, "put"), 1) << in_place;
-  EXPECT_EQ(count(in_place, "write f64 param 0"), 1) << in_place;
-  EXPECT_EQ(count(in_place, "write u8 temp"), 1) << in_place;
-  EXPECT_EQ(count(in_place, "undo"), 0) << in_place;
-  EXPECT_EQ(count(in_place, "loop"), 0) << in_place;
+  const std::string alone = listed(head + "  write %x, %p\n  return %v\n}");
+  EXPECT_EQ(count(alone, "put"), 1) << alone;
+  EXPECT_EQ(count(alone, "write f64 param 0"), 1) << alone;
+  EXPECT_EQ(count(alone, "write u8 temp"), 0) << alone;  // all indices are tried before one item is written
+  EXPECT_EQ(count(alone, "undo"), 0) << alone;
+  EXPECT_EQ(count(alone, "loop"), 0) << alone;
+  const std::string flagged = listed(with_flag(head));
+  EXPECT_EQ(count(flagged, "write u8 temp"), 1) << flagged;
+  EXPECT_EQ(count(flagged, "undo"), 0) << flagged;
+  // The second one may end the run when the first one has written.
+  const std::string two =
+      listed(head + "  write %x, %p\n  %q = put %x, %v, %i : f64[6]\n  write %x, %q\n  return %v\n}");
+  EXPECT_EQ(count(two, "write u8 temp"), 2) << two;
   // Something else needs the array as it would be.
   const std::string copied = listed(head + "  %n = negative %p : f64[6]\n  write %x, %n\n  return %p\n}");
   EXPECT_EQ(count(copied, "write u8 temp"), 0) << copied;
