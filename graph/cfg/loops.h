@@ -34,6 +34,10 @@ bool count_bits(Cfg& cfg);
 /// Is a choice the number of bits of x if x is not 0, else 0? It is the number of bits.
 bool counts_bits_or_none(const Cfg& cfg, const Node& choice);
 
+/// What a round of an inner loop stores, and the next one loads from the same place, is handed on in a register, if the
+/// rounds wait for it.
+bool carry_stores(Cfg& cfg);
+
 /// Addresses that grow by one number in each round of an inner loop are sums instead of products.
 void step_addresses(Cfg& cfg);
 

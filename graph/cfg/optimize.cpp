@@ -702,6 +702,11 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   }
   simplify(share_quotients(cfg));
   simplify(choose_by_comparisons(cfg));
+  if (carry_stores(cfg)) {
+    simplify();
+    join_blocks(cfg);
+    add_preheaders(cfg);
+  }
   compare_next_counts(cfg);
   sink_results(cfg);
   drop_unused(cfg);
