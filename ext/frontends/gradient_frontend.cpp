@@ -2,7 +2,8 @@
 // captured, they are these:
 //
 //     begin(), begin(True)     where the function that is differentiated begins: a Tuple of the number of nodes so far.
-//                              True: whole numbers vary in arrays too, not in Tensors alone
+//                              True: for a step of a tape. Whole numbers vary in arrays too, not in Tensors alone, and
+//                              the gradient of an input that nothing flows to is (), so that the tape stops there
 //     is_kept()                has any begun?
 //     close(tape)              nothing
 //     watch(tape, x)           x under a value of its own, so that no other use of the same array counts
@@ -191,6 +192,10 @@ class GradientFrontend final : public FunctionFrontend {
       });
     std::vector<Value*> out;
     for (std::size_t i = 0; i < request.wrt.size(); ++i) {
+      if (is_of_all(*tape) && !made->reached[i]) {
+        out.push_back(session.values().tuple({}));
+        continue;
+      }
       const Wrap wrap = inputs->items[i]->wrap();
       ValueId id = made->values[i];
       if (wrap == Wrap::Tensor && !graph::is_c_contiguous(session.graph().shapes(), session.graph().type(id)))

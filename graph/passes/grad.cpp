@@ -130,7 +130,10 @@ class Reverse {
       if (cotangents_.failure()) return Unexpected<NoGradient>{*cotangents_.failure()};
     }
     Gradients out;
-    for (ValueId v : request_.wrt) out.values.push_back(finished(v));
+    for (ValueId v : request_.wrt) {
+      out.reached.push_back(cotangents_.of(v) != kNoValue);
+      out.values.push_back(finished(v));
+    }
     place_saved(out.inserted);
     return out;
   }

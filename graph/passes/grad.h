@@ -49,6 +49,7 @@ struct GradientRequest {
 
 struct Gradients {
   std::vector<ValueId> values;    // of `wrt`: fresh values, each with memory of its own
+  std::vector<bool> reached;      // of `wrt`: false if nothing flows to it, and its value is zeros
   std::vector<ValueId> inserted;  // nodes put between those that were there: values that are overwritten later
 };
 

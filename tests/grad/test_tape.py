@@ -9,7 +9,7 @@ import sys
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Tensor, nn, ops
+from framejit import Parameter, Tensor, nn, ops
 from grad.grad_support import assert_gradients
 from grad.test_numpy import ONE, M, W, X, products
 from grad.test_tensors import A, KERNEL, OF_ONE, SQUARE
@@ -60,6 +60,47 @@ def test_zeros_of_either_sign():
     gradient = fj.grad(lambda x: (x.max(1) * 2).sum())
     np.testing.assert_array_equal(gradient(x), [[1, 1, 0], [1, 0, 1]])
     assert gradient.cache_entries()[0]["hits"] == 1 and fj.stats()["kernel_calls"]
+
+
+FLAT = {
+    "floor": lambda x: ops.floor(x.sqrt()).sum(),
+    "trunc": lambda x: ops.trunc(x / x).sum(),
+    "sign": lambda x: (ops.sign(x.sqrt()) * x).sum(),
+    "floor_divide": lambda x: (x.sqrt() // 2).sum() + x.sum(),
+    "heaviside": lambda x: ops.heaviside(x.sqrt(), x).sum(),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_nothing_flows_through_steps(name):
+    """Not a zero either, which an infinite slope before the step would make NaN."""
+    x = Tensor(np.float32([1.5, -np.inf, np.nan, 0.0, 2.0]))
+    expected = fj.grad(FLAT[name])(x).asnumpy()
+    with fj.stance("force_eager"):
+        np.testing.assert_array_equal(fj.grad(FLAT[name])(x).asnumpy(), expected)
+        np.testing.assert_array_equal(fj.grad(lambda x: fj.grad(FLAT[name])(x).sum())(x).asnumpy(), np.zeros(5))
+    sqrt = np.array([4.0, 0.0])
+    with fj.stance("force_eager"):
+        np.testing.assert_array_equal(fj.grad(lambda x: np.floor(np.sqrt(x)).sum())(sqrt), [0, 0])
+
+
+def test_hooks_see_zeros_where_nothing_flows():
+    p, seen = Parameter(Tensor([1.0, 2.0]), name="p"), []
+    p.register_hook(lambda g: seen.append(g.asnumpy().tolist()) or g + 1)
+
+    def hooked(x):
+        y = x * 2
+        y.register_hook(lambda g: seen.append(g.asnumpy().tolist()))
+        return ops.floor(y).sum()
+
+    functions = [lambda x: (ops.floor(p) * x).sum(), lambda x: x.sum()]
+    for setting in ("default", "force_eager"):
+        with fj.stance(setting):
+            for f in functions:
+                assert fj.grad(f, None, [p])(Tensor([1.0, 2.0]))[0].asnumpy().tolist() == [1, 1]
+            assert fj.grad(hooked)(Tensor([1.0, 2.0])).asnumpy().tolist() == [0, 0]
+        assert seen == [[0, 0]] * 3, setting
+        seen.clear()
 
 
 def broken(x):

@@ -42,8 +42,7 @@ def propagate(tape: Tape, cotangents: dict[Node, Any], ends: set[Node]) -> dict[
         node = max(cotangents, key=lambda one: one.number)
         cotangent = cotangents.pop(node)
         if node.call is not None or node in ends:  # hooks of a Parameter see its gradient where it is asked for
-            for hook in list(node.hooks.values()):
-                cotangent = _replaced(hook(cotangent), cotangent)
+            cotangent = through_hooks(node.hooks, cotangent)
         if node in ends:
             results[node] = cotangent
         if node.call is None or node.number <= last or node in ends:
@@ -84,12 +83,15 @@ def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
         _core.force_compiled(forced)
     out: list[Any] = [None] * len(node.parents)
     for at, one in zip(places, found if len(places) > 1 else (found,), strict=True):
-        out[at] = one
+        if not isinstance(one, tuple):
+            out[at] = one
+        elif node.parents[at].hooks or isinstance(node.parents[at].call, Step):
+            out[at] = zeros_like(values[at])  # hooks are called with zeros, as in MindSpore
     return out
 
 
 def _gradients(gradient: Callable[..., Any], values: tuple[Any, ...], places: tuple[int, ...]) -> Any:
-    """The gradients of a call.
+    """The gradients of a call; () for an operand that nothing flows to.
 
     Functions and methods of numbers of NumPy that are not compiled have those of arrays of no axes. Operators on one
     number of float16 are NumPy's own: theirs is that of float32, rounded.
@@ -102,14 +104,18 @@ def _gradients(gradient: Callable[..., Any], values: tuple[Any, ...], places: tu
                 gradient, tuple(apply(np.asarray, (x,), {}) if _is_number(x) else x for x in values), places
             )
             many = found if len(places) > 1 else (found,)
-            back = [one[()] if _is_number(values[at]) else one for at, one in zip(places, many, strict=True)]
+            back = [
+                one[()] if _is_number(values[at]) and not isinstance(one, tuple) else one
+                for at, one in zip(places, many, strict=True)
+            ]
             return back if len(places) > 1 else back[0]
         if not any(map(_is_half, values)):
             raise
     found = apply(gradient, tuple([value.astype(np.float32) if _is_half(value) else value for value in values]), {})
     many = found if len(places) > 1 else (found,)
     narrow = [
-        one.astype(values[at].dtype) if _is_half(values[at]) else one for at, one in zip(places, many, strict=True)
+        one.astype(values[at].dtype) if _is_half(values[at]) and not isinstance(one, tuple) else one
+        for at, one in zip(places, many, strict=True)
     ]
     return narrow if len(places) > 1 else narrow[0]
 
@@ -132,8 +138,12 @@ def _again(value: Any, node: Node) -> Any:
     return Traced(value, node)
 
 
-def _replaced(given: Any, before: Any) -> Any:
-    return before if given is None else given
+def through_hooks(hooks: dict[int, Any], gradient: Any) -> Any:
+    """The gradient that the hooks of a Tensor return instead, one after the other."""
+    for hook in list(hooks.values()):
+        given = hook(gradient)
+        gradient = gradient if given is None else given
+    return gradient
 
 
 def add_cotangent(cotangents: dict[Node, Any], node: Node, one: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from framejit import _core
 from framejit._api._control import disable, is_compiling
 from framejit._api._errors import GraphBreakError
-from framejit._autodiff._backward import add_cotangent, propagate
+from framejit._autodiff._backward import add_cotangent, propagate, through_hooks
 from framejit._autodiff._tape import (
     Call,
     Node,
@@ -153,7 +153,14 @@ def pull(tape: Any, outputs: Any, seeds: Any, inputs: Any) -> Any:
             add_cotangent(cotangents, node, _seed(output, seed))
     _close(tape)  # what follows is not on it
     results = propagate(tape, cotangents, {node for node in wanted if node is not None})
-    return tuple(results[node] if node in results else zeros_like(x) for x, node in zip(inputs, wanted, strict=True))
+    return tuple(
+        results[node] if node in results else _unreached(x, node) for x, node in zip(inputs, wanted, strict=True)
+    )
+
+
+def _unreached(x: Any, node: Node | None) -> Any:
+    """The gradient of an input that nothing flows to: zeros, as its hooks change them."""
+    return through_hooks(hooks_of(x) if node is None else node.hooks, zeros_like(x))
 
 
 def _seed(output: Any, seed: Any) -> Any:
