@@ -269,3 +269,24 @@ def test_nothing_flows_into_an_infinite_logarithm():
     found = fj.grad(lambda x: np.logaddexp.accumulate(x)[1:].sum())(x)
     share = np.exp(1 - np.logaddexp(1, 2))
     np.testing.assert_allclose(found, [0, 2 + share, 0, 1 - share], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.average(MATRIX, axis=1, weights=x),
+        lambda x: np.average(x * MATRIX, axis=0, weights=np.array([1.0, 2.0])),
+        lambda x: np.average(MATRIX[0], weights=x, returned=True)[0] * x,
+        lambda x: np.multiply(x, MATRIX, dtype=np.float64) ** 2,
+        lambda x: np.bincount([3, 1, 1, 0], x, 6) ** 2 * np.arange(6.0),
+        lambda x: np.bincount(np.array([3, 1, 1, 0]), weights=x, minlength=4) ** 3,
+    ],
+)
+def test_averages_and_histograms_have_gradients_of_their_weights(f):
+    weights = np.array([0.7, 1.5, 0.4, 2.0])
+    assert_gradients(f, weights)
+    with fj.stance("force_eager"):
+        assert_gradients(f, weights)
+
+
+MATRIX = np.arange(8.0).reshape(2, 4) ** 1.5

@@ -607,6 +607,12 @@ _rule(
     array=lambda array, key, like: Call(added_items, array, key, G),
 )
 _rule(
+    np.bincount,
+    signature="x, weights=None, minlength=0",
+    x=lambda **_: None,
+    weights=lambda x, weights, minlength: Call(taken_items, G, x, weights),
+)
+_rule(
     with_items,
     signature="array, key, value",
     array=lambda array, key, value: Call(zeroed_items, G, key),

@@ -17,9 +17,15 @@ namespace {
 struct Keywords {
   Value* out = nullptr;    // the array to write: out=array, out=(array,) or the argument behind the operands
   Value* where = nullptr;  // an array of bools; null where it is True
-  bool other = false;      // dtype= and the like
+  bool other = false;      // dtype= of another dtype than the ufunc computes in, and the like
   bool array = false;      // out=...: an array also where there would be a number
 };
+
+/// Is the ufunc told the dtype that it computes in anyway?
+bool is_own_dtype(const Call& call, std::size_t operands, Value* told) {
+  auto dtype = dtype_argument(told);
+  return dtype && *dtype && computes_in(call.session, call.op, call.args.first(operands), **dtype);
+}
 
 Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
   const bool takes_ellipsis = numpy_version().major > 2 || (numpy_version().major == 2 && numpy_version().minor >= 3);
@@ -35,7 +41,7 @@ Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
       if (call.session.graph().type(mask->id()).dtype != DType::Bool)
         return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
       found.where = mask;
-    } else if (name != "dtype" || !value->is_none()) {
+    } else if (name != "dtype" || !(value->is_none() || is_own_dtype(call, operands, value))) {
       found.other = true;
     }
   }

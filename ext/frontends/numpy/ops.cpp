@@ -460,6 +460,20 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> va
   return apply_ufunc(session, op, operands);
 }
 
+bool computes_in(Session& session, Op op, std::span<Value* const> values, DType dtype) {
+  std::vector<OperandType> types;
+  for (Value* value : values) {
+    auto one = operand(session, value);
+    if (!one) return false;
+    types.push_back(one->type);
+  }
+  PyUFuncObject* ufunc = arrays::ufunc_of(op);
+  if (!ufunc) return false;
+  auto loop = arrays::loop_types(ufunc, types);
+  return loop && loop->out == dtype &&
+         std::all_of(loop->in.begin(), loop->in.begin() + types.size(), [&](DType in) { return in == dtype; });
+}
+
 Captured<Value*> where(Session& session, Value* condition, Value* x, Value* y) {
   FRAMEJIT_TRY(c, operand(session, condition));
   FRAMEJIT_TRY(first, operand(session, x));

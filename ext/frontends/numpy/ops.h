@@ -62,6 +62,9 @@ bool is_odd_place(Session& session, graph::Op op, ValueId out, std::span<Value* 
 /// The value of an element, 0-d. A bool of memory whose byte is neither 0 nor 1 is 1 then, as NumPy's scalars are.
 ValueId copy_element(Session& session, ValueId element);
 
+/// Does the ufunc of `op` convert all operands to `dtype`, and return it, without being told so?
+bool computes_in(Session& session, Op op, std::span<Value* const> values, DType dtype);
+
 /// The ufunc of `op`, called. The result is a NumPy scalar if all operands are 0-d.
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values);
 /// The same for operands that were looked at already. With a mask: where it is false the result is anything, and sets
