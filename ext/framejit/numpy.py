@@ -21,12 +21,12 @@ ndarray = Tensor
 _SAME = (
     "true_divide mod abs arcsinh arccosh arctanh floor ceil trunc rint deg2rad rad2deg where isclose allclose "
     "heaviside float_power logaddexp inner outer dot trace reshape expand_dims swapaxes moveaxis ravel "
-    "broadcast_to tile fliplr flipud roll tril triu diag diagonal count_nonzero hstack vstack dstack column_stack "
-    "meshgrid einsum searchsorted bincount real imag isreal nan_to_num shape size squeeze stack argmin"
+    "broadcast_to tile fliplr flipud roll tril triu diagonal count_nonzero hstack vstack dstack column_stack "
+    "meshgrid einsum bincount real imag isreal nan_to_num shape size squeeze stack argmin"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split()})
 globals().update({row.numpy: row.compute for row in _OPERATORS if row.numpy in row.functions})
-power, concatenate, clip, permute_dims = ops.pow, ops.cat, ops.clamp, ops.permute
+power, concatenate, permute_dims = ops.pow, ops.cat, ops.permute
 radians, degrees, cbrt = ops.deg2rad, ops.rad2deg, lambda x: _tensor(np.cbrt(_array(x, "floating")))
 
 
@@ -127,6 +127,11 @@ def logspace(
     """`num` numbers from base**start to base**stop, whose logarithms lie evenly."""
     first, last = _array(start, "floating"), _array(stop, "floating")
     return _tensor(np.logspace(first, last, num, endpoint, base, _dtype(dtype) or first.dtype, axis))
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """The matrix with this diagonal, or a diagonal of this matrix."""
+    return _tensor(np.diag(_array(v), k))
 
 
 def identity(n: int, dtype: Any = _dtypes.ALL["float32"]) -> Any:
@@ -280,6 +285,16 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 def unique(x: Any, return_inverse: bool = False) -> Any:
     """Each element once, in order."""
     return ops.unique(x) if return_inverse else ops.unique(x)[0]
+
+
+def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Any:
+    """Elements moved into [xmin, xmax], in the dtype of `x`."""
+    return _converted(ops.clip_by_value(x, xmin, xmax), dtype)
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where the values would be put into what is sorted, or is by `sorter`; int32."""
+    return a.searchsorted(v, side, sorter)
 
 
 def sort(a: Any, axis: int = -1) -> Any:

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/python_names.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/promotion.h"
@@ -26,6 +27,7 @@ using arrays::is_tensor;
 using arrays::tensor_array;
 using arrays::tensor_from_array;
 using arrays::tensor_type;
+using capture::Once;
 using capture::Ref;
 using graph::DType;
 using graph::Op;
@@ -135,6 +137,15 @@ PyObject* numpy_ufunc(Op op) {
   return reinterpret_cast<PyObject*>(ufunc);
 }
 
+/// The power of signed integers, of which NumPy's ufunc raises if an exponent is negative. Borrowed.
+PyObject* signed_power() {
+  static constinit Once once;
+  return once.get([]() -> PyObject* {
+    Ref<> imported = Ref<>::steal(PyImport_ImportModule(python_names::kTensor));
+    return imported ? PyObject_GetAttrString(imported.get(), "signed_power") : nullptr;
+  });
+}
+
 PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
   std::array<Ref<>, 2> arrays;
   const arrays::ScopedErrState quiet(0);
@@ -144,7 +155,8 @@ PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
     PyObject* product = core_matmul(arrays[0].get(), arrays[1].get());
     if (product || PyErr_Occurred()) return product ? tensor_from_array(product) : nullptr;
   }
-  PyObject* ufunc = numpy_ufunc(op);
+  if (op == Op::Subtract && dtype == DType::Bool) op = Op::LogicalXor;
+  PyObject* ufunc = op == Op::Power && graph::is_signed_int(dtype) ? signed_power() : numpy_ufunc(op);
   if (!ufunc) return nullptr;
   return arrays::tensor_from_result(PyObject_CallFunctionObjArgs(ufunc, arrays[0].get(), arrays[1].get(), nullptr));
 }

@@ -79,6 +79,7 @@ DType compute_dtype(Op op, DType promoted) {
 DType loop_dtype(Op op, DType dtype) { return dtype == DType::F16 && arrays::is_of_scipy(op) ? DType::F32 : dtype; }
 
 std::optional<Op> graph_operator(Op op, DType dtype) {
+  if (dtype == DType::Bool && op == Op::Subtract) return Op::LogicalXor;
   if (!graph::takes(op, dtype)) return std::nullopt;
   if (op == Op::Power && graph::is_int(dtype)) return std::nullopt;
   if (dtype == DType::Bool && op == Op::Add) return Op::LogicalOr;

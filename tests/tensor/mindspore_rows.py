@@ -342,6 +342,17 @@ _FORMS = [
     "a.fmod(other=2)", "a.unbind(dim=1)", "a.tril(diagonal=1)", "a.masked_fill(mask=a> 2, value=0.0)", "a.view_as(other=a)",
 ]
 
+# dtypes that are asked for or mixed, empty Tensors, negative exponents and ids, sequences
+_EDGES = [
+    *[f"{call}(dtype=ms.{dtype})" for call in ("a.sum", "i.sum", "a.prod") for dtype in ("int32", "int8", "float16")], "ops.prod(i, dtype=ms.uint8)", "mint.sum(a, dtype=ms.bool_)", "ops.nansum(a, dtype=ms.int32)",
+    *[f"{home}.{name}(i, 0.5, 1.5)" for home, name in (("ops", "clamp"), ("ops", "clip"), ("mint", "clamp"), ("ops", "clip_by_value"), ("ops", "hardtanh"), ("mnp", "clip"))], "i.clamp(max=a)", "mint.clamp(s, i, i)",
+    "mint.clamp(h, a, a)", "ops.hardswish(i)", "ops.hardsigmoid(i)", "ops.mse_loss(i, j)", "nn.MSELoss()(i, j)", "ops.cov(i)", "l - l", "l - ~l", "l - True", "mint.sub(l, ~l)", "l.sub(l)", "j ** -1", "j ** (-j)", "2 ** (-j)",
+    "k ** -1", "ops.pow(j, -2)", "j ** i", "ops.squeeze(a, 0)", "a.squeeze((0, 1))", "mint.squeeze(a, 0)", "mint.squeeze(a.sum(), 0)", "t.t()", "mint.t(t)", "ops.softmax(a[:, :0])", "ops.logsumexp(a[:, :0], 1)",
+    "ops.group_norm(t[:0], 3)", *[f"ops.unsorted_segment_{name}(a, c - 1, 3)" for name in ("sum", "min", "max", "prod")], "a.argmax(None, True)", "a.argmin(None, True)", "ops.argmax(a, None, True)",
+    "v.sort()[0].searchsorted(v)", "mnp.searchsorted(mnp.sort(v), v)", "ops.diag(a)", "t.diag()", "mnp.diag(m)", *[f"ops.atleast_{n}d((v, a, t))" for n in (1, 2, 3)], "ops.unique(ops.log(v))[1]", "ops.unique_consecutive(a[:, :0])",
+    "a.resize(2, 2)", "a.resize((4, 5))", "a.stride()", "ops.clip_by_value((a, b), 0, 1)", "ops.cummin(ops.log(v), 0)",
+]
+
 ROWS = [
     *[f"ops.{name}({x}, {y})" for name in _BINARY for x in _DTYPES for y in _DTYPES if x <= y],
     *[f"{x} {op} {y}" for op in ("+", "-", "*", "/", "//", "%", "**", "==", "<", ">=") for x, y in (("a", "2"), ("i", "2"), ("i", "2.5"), ("l", "2"), ("h", "2.5"), ("p", "i"), ("2", "a"), ("2.5", "i"), ("s", "w"), ("d", "2"))],
@@ -423,5 +434,5 @@ ROWS = [
       "a @ b", "ops.concat(a)", "nn.Dense(0, 1)", "nn.ReLU(3)", "nn.Dense(4, 2)(m)", "nn.Softmax()('x')", "Tensor('x')", "Tensor(None)", "Tensor()", "ops.split(a, 5, 7)", "ops.stack(())", "ops.stack((a, v))", "ops.gather(a, 0.5, 0)", "ops.expand_dims(a, 9)", "a + None", "a + 'x'", "a + [1, 2, 3]",
       "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
       "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
-    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER, *_FURTHER_CELLS, *_FORMS, *_UPDATES,
+    *_EDGES, *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER, *_FURTHER_CELLS, *_FORMS, *_UPDATES,
 ]

@@ -224,6 +224,20 @@ _WITH_TENSORS = frozenset(
 )
 
 
+def signed_power(base: np.ndarray[Any, Any], exponent: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The powers of signed integers, truncated if the exponent is negative: 0, except of 1 and -1.
+
+    A power of 0 is what the processor makes of infinity.
+    """
+    negative = exponent < 0
+    if not negative.any():
+        return np.power(base, exponent)
+    powers = np.power(base, np.where(negative, exponent & 1, exponent))
+    infinity = np.array(np.inf).astype(base.dtype)
+    inverse = np.where(np.abs(base) == 1, powers, np.where(base == 0, infinity, base.dtype.type(0)))
+    return np.where(negative, inverse, powers)
+
+
 def array_function(tensor: Tensor, function: Any, types: Any, args: Any, keywords: Any) -> Any:
     """Call a function of NumPy on the ndarrays that the Tensors hold, and return its result."""
     if not all(issubclass(each, (Tensor, np.ndarray)) for each in types):

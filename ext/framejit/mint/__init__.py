@@ -23,7 +23,7 @@ _SAME = (
     "pow prod rand randn reciprocal remainder repeat_interleave reshape roll round rsqrt sigmoid sign sin sinc sinh "
     "sqrt square squeeze stack std sum swapaxes tan tanh tile trace tril triu trunc unsqueeze xlogy zeros_like addmm "
     "baddbmm bmm bincount float_power inverse lerp randint split zeros ones full full_like "
-    "arange dot einsum isneginf t addbmm addcdiv addcmul addmv allclose bitwise_not clip cross dstack empty empty_like erfinv "
+    "arange dot einsum isneginf addbmm addcdiv addcmul addmv allclose bitwise_not clip cross dstack empty empty_like erfinv "
     "floor_divide gcd ge hstack imag isnan logaddexp2 mm polar randint_like ravel real take unique_consecutive"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split() if hasattr(ops, name)})
@@ -314,6 +314,11 @@ def cummin(input: Any, dim: int) -> Any:
 def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
     """Products of the elements up to each one."""
     return ops.cumprod(input, dim, dtype)
+
+
+def t(input: Any) -> Any:
+    """The first two dimensions exchanged."""
+    return ops.swapaxes(input, 0, 1) if input.ndim > 1 else ops.t(input)
 
 
 def diag(input: Any, diagonal: int = 0) -> Any:

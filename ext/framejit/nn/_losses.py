@@ -10,6 +10,7 @@ from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.nn._checks import classes, of_type, one_of, tensor, together
 from framejit.nn._layers import _activation, get_activation
+from framejit.ops._loss import _squares_loss
 
 
 class LossBase(Cell):
@@ -63,7 +64,7 @@ def _loss(name: str, function: Any, parameters: dict[str, Any]) -> type[Cell]:
 _FLOATS = (ALL["float16"], ALL["float32"], ALL["float64"])
 _OF_CLASSES = ("NLLLoss", "CrossEntropyLoss")  # their labels are indices, or distributions
 _LOSSES = {
-    "MSELoss": (ops.mse_loss, {"reduction": "mean"}),
+    "MSELoss": (_squares_loss, {"reduction": "mean"}),
     "L1Loss": (ops.l1_loss, {"reduction": "mean"}),
     "SmoothL1Loss": (ops.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
     "HuberLoss": (ops.huber_loss, {"reduction": "mean", "delta": 1.0}),

@@ -189,25 +189,27 @@ def heaviside(input: Any, values: Any) -> Any:
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """Elements moved into [min, max]."""
+    """Elements moved into [min, max], in the dtype that the three have in common."""
     if isinstance(input, (tuple, list)):
         return type(input)([clamp(x, min, max) for x in input])
     if min is None and max is None:
         raise ValueError("For 'clamp', at least one of 'min' or 'max' must not be None.")
-    dtype = input.dtype
     if min is not None:
         input = _op_maximum(input, min)
     if max is not None:
         input = _op_minimum(input, max)
-    return input if input.dtype is dtype else _tensor(_array(input, dtype))
+    return input
 
 
 clip = clamp
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
-    """The same as `clamp`."""
-    return clamp(x, clip_value_min, clip_value_max)
+    """`clamp`, in the dtype of `x`."""
+    if isinstance(x, (tuple, list)):
+        return tuple([clip_by_value(one, clip_value_min, clip_value_max) for one in x])
+    out = clamp(x, clip_value_min, clip_value_max)
+    return out if out.dtype is x.dtype else _tensor(_array(out, x.dtype))
 
 
 def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
@@ -296,7 +298,7 @@ def relu6(x: Any) -> Any:
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Elements moved into [min_val, max_val]."""
-    return clamp(input, min_val, max_val)
+    return clip_by_value(input, min_val, max_val)
 
 
 def leaky_relu(input: Any, alpha: float = 0.2) -> Any:
@@ -376,13 +378,18 @@ def logsigmoid(x: Any) -> Any:
 
 
 def hardsigmoid(input: Any) -> Any:
-    """min(max(input + 3, 0), 6) / 6."""
-    return _op_divide(relu6(_op_add(input, 3)), 6)
+    """min(max(input + 3, 0), 6) / 6, of integers truncated."""
+    return _like_integers(_op_divide(relu6(_op_add(input, 3)), 6), input)
 
 
 def hardswish(input: Any) -> Any:
-    """input * hardsigmoid(input)."""
-    return _op_divide(_op_multiply(input, relu6(_op_add(input, 3))), 6)
+    """input * hardsigmoid(input), of integers truncated."""
+    return _like_integers(_op_divide(_op_multiply(input, relu6(_op_add(input, 3))), 6), input)
+
+
+def _like_integers(out: Any, input: Any) -> Any:
+    """The result in the dtype of the input, if that is of integers."""
+    return _tensor(_array(out, input.dtype)) if input.dtype in _INTEGRAL else out
 
 
 def tanhshrink(input: Any) -> Any:

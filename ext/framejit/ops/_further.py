@@ -258,7 +258,7 @@ def unique_consecutive(
     x = _array(input)
     lines = x.reshape(-1) if dim is None else np.moveaxis(x, dim, 0)
     changes = lines[1:] != lines[:-1]
-    first = np.concatenate([[True], changes.reshape((changes.shape[0], -1)).any(1)])[: len(lines)]
+    first = np.concatenate([[True], changes.any(axis=tuple(range(1, changes.ndim)))])[: len(lines)]
     starts = np.flatnonzero(first)
     kept = lines[starts]
     found: list[Any] = [_tensor(kept if dim is None else np.moveaxis(kept, 0, dim))]
@@ -438,16 +438,19 @@ def _segments(name: str, ufunc: Any, start: Any) -> Any:
         rows, at = _array(x), _array(segment_ids)
         lines = rows.reshape((-1, *rows.shape[at.ndim :]))
         count = num_segments.item() if isinstance(num_segments, _core.Tensor) else num_segments
-        out = np.full_like(lines, start(rows.dtype), shape=(count, *lines.shape[1:]))
-        ufunc.at(out, at.reshape(-1), lines)
-        return _tensor(out)
+        # The first row takes the parts whose id is negative.
+        out = np.full_like(lines, start(rows.dtype), shape=(count + 1, *lines.shape[1:]))
+        ufunc.at(out, np.maximum(at.reshape(-1), -1) + 1, lines)
+        return _tensor(out[1:])
 
     def summed(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
         return reduced(input_x, segment_ids, num_segments)
 
     public: Any = summed if ufunc is np.add else reduced
     public.__name__ = public.__qualname__ = name
-    public.__doc__ = "Of the parts with each id, for all ids below `num_segments`."
+    public.__doc__ = (
+        "Of the parts with each id, for all ids below `num_segments`. Parts with negative ids do not count."
+    )
     return public
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from framejit._api._control import is_compiling
 from framejit._core import (
+    Tensor,
     _array,
     _arrays,
     _convolve,
@@ -27,6 +29,10 @@ __all__ = ["batch_norm", "conv1d", "conv2d", "conv3d", "group_norm", "lrn"]
 
 
 def _each(value: Any, axes: int = 2) -> tuple[int, ...]:
+    if isinstance(value, Tensor):
+        raise TypeError(
+            "The strides, paddings and dilations of a convolution must be ints or tuples of them, not Tensors."
+        )
     return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
@@ -218,7 +224,8 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
         raise ValueError(
             f"For 'group_norm', the channels {input.shape[1]} must be divisible by the 'num_groups' {num_groups}."
         )
-    lines = _tensor(_array(input).reshape((input.shape[0], num_groups, -1)))
+    size = math.prod(input.shape[1:]) // num_groups
+    lines = _tensor(_array(input).reshape((input.shape[0], num_groups, size)))
     centered = _op_subtract(lines, mean(lines, -1, True))
     out = _op_divide(centered, _op_sqrt(_op_add(var(lines, -1, 0, True), eps)))
     out = _tensor(_array(out).reshape(input.shape))

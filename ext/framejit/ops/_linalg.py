@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _tensor
-from framejit.ops._elementwise import where
+from framejit.ops._elementwise import _INTEGRAL, where
 from framejit.ops._loss import _special
 from framejit.ops._reduce import _axes, sum
 
@@ -189,8 +190,8 @@ def adjoint(x: Any) -> Any:
 
 
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """The covariance of the rows."""
-    x = _array(input)
+    """The covariance of the rows; of integers in float32."""
+    x = _array(input, ALL["float32"]) if input.dtype in _INTEGRAL else _array(input)
     weights = [None if w is None else _array(w) for w in (fweights, aweights)]
     return _tensor(np.cov(x, ddof=correction, fweights=weights[0], aweights=weights[1]).astype(x.dtype))
 

@@ -26,7 +26,7 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
-from framejit.ops._elementwise import sigmoid, softplus, where
+from framejit.ops._elementwise import _INTEGRAL, sigmoid, softplus, where
 from framejit.ops._reduce import log_softmax, mean, sum, var
 
 __all__ = [
@@ -87,7 +87,14 @@ def _reduced(loss: Any, reduction: str) -> Any:
 
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """(input - target) ** 2."""
+    """(input - target) ** 2, in float32 if both are integers."""
+    if input.dtype in _INTEGRAL and target.dtype in _INTEGRAL:
+        input = _tensor(_array(input, ALL["float32"]))
+    return _squares_loss(input, target, reduction)
+
+
+def _squares_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """(input - target) ** 2, in the dtype of the two."""
     return _reduced(_op_square(_op_subtract(input, target)), reduction)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,11 @@ def flatten(self: Any, order: str = "C", *, start_dim: int = 0, end_dim: int = -
 
 def resize(self: Any, *new_shape: Any) -> Any:
     """Cut or filled with zeros to another shape."""
-    return _tensor(
-        np.resize(_array(self), _given(new_shape)) if self.size else np.zeros(_given(new_shape), _array(self).dtype)
-    )
+    given = _given(new_shape)
+    shape = given if isinstance(given, tuple) else (given,)
+    size = math.prod(shape)
+    kept = _array(self).reshape(-1)[:size]
+    return _tensor(np.concatenate((kept, np.zeros(size - kept.size, kept.dtype))).reshape(shape))
 
 
 def numel(self: Any) -> Any:

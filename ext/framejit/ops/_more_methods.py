@@ -118,7 +118,7 @@ def searchsorted(self: Any, v: Any, side: str = "left", sorter: Any = None) -> A
             f"For 'Tensor.searchsorted', the argument 'side' should be one of in ['left', 'right'], but got {side}."
         )
     own = self if sorter is None else self[sorter]
-    return _shape.searchsorted(own, v if isinstance(v, Tensor) else Tensor(v), right=side == "right")
+    return _shape.searchsorted(own, v if isinstance(v, Tensor) else Tensor(v), out_int32=True, right=side == "right")
 
 
 def qr(self: Any, some: bool = True) -> Any:
@@ -199,14 +199,14 @@ def zero_(self: Any) -> Any:
 
 def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
     """Set ``requires_grad`` of a Parameter, and return it."""
-    if hasattr(self, "name"):
+    if type(self) is not Tensor:
         self.requires_grad = requires_grad
     return self
 
 
 def stride(self: Any, dim: int | None = None) -> Any:
     """How many elements lie from one element to the next along each axis, or along one."""
-    steps = tuple([n // self.itemsize for n in self.strides])
+    steps = [n // self.itemsize for n in self.strides]
     return steps if dim is None else steps[dim]
 
 
@@ -229,17 +229,18 @@ def set_dtype(self: Any, dtype: Any) -> Any:
     return self.astype(dtype)
 
 
-def set_const_arg(self: Any, const_arg: bool = True) -> None:
-    """Nothing: a Tensor is compiled as an argument, whatever it is."""
+def set_const_arg(self: Any, const_arg: bool = True) -> Any:
+    """The Tensor: it is compiled as an argument, whatever it is."""
     if not isinstance(const_arg, bool):
         raise TypeError(
             f"For 'set_const_arg', the type of 'const_arg' must be bool, but got {type(const_arg).__name__}."
         )
+    return self
 
 
 def is_signed(self: Any) -> bool:
     """Whether there are negative numbers in the dtype."""
-    return np.dtype(_core._dtype(self.dtype)).kind in "ifc"
+    return np.dtype(_core._dtype(self.dtype)).kind not in ("b", "u")
 
 
 def storage_offset(self: Any) -> int:

@@ -45,9 +45,11 @@ def _axes(axis: Any) -> Any:
 
 
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Sum over `dim`, all of them by default. Integers and bools give int64."""
-    x = _array(input, "sum" if dtype is None else dtype)
-    return _tensor(np.sum(x, axis=_axes(dim), keepdims=keepdim))
+    """Sum over `dim`, all of them by default. Integers and bools give int64 if there is no `dtype`."""
+    if dtype is None:
+        return _tensor(np.sum(_array(input, "sum"), axis=_axes(dim), keepdims=keepdim))
+    x = _array(input, dtype)
+    return _tensor(np.sum(x, axis=_axes(dim), dtype=x.dtype, keepdims=keepdim))
 
 
 def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Any:
@@ -58,9 +60,11 @@ def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Any:
 
 
 def prod(input: Any, axis: Any = None, keep_dims: bool = False, dtype: Any = None) -> Any:
-    """Product over `axis`. Integers and bools give int64."""
-    x = _array(input, "sum" if dtype is None else dtype)
-    return _tensor(np.prod(x, axis=_axes(axis), keepdims=keep_dims))
+    """Product over `axis`. Integers and bools give int64 if there is no `dtype`."""
+    if dtype is None:
+        return _tensor(np.prod(_array(input, "sum"), axis=_axes(axis), keepdims=keep_dims))
+    x = _array(input, dtype)
+    return _tensor(np.prod(x, axis=_axes(axis), dtype=x.dtype, keepdims=keep_dims))
 
 
 def amax(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
@@ -99,12 +103,12 @@ def min(input: Any, axis: int | None = None, keepdims: bool = False, *, initial:
 
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the largest element along `dim`, of the flat Tensor by default; int64."""
-    return _tensor(np.argmax(_array(input), axis=dim, keepdims=keepdim))
+    return _tensor(np.argmax(_array(input), axis=dim, keepdims=keepdim and dim is not None))
 
 
 def argmin(input: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """Index of the smallest element along `axis`; int32."""
-    at = _tensor(np.argmin(_array(input), axis=axis, keepdims=keepdims))
+    at = _tensor(np.argmin(_array(input), axis=axis, keepdims=keepdims and axis is not None))
     return _tensor(_array(at, ALL["int32"]))
 
 
@@ -175,7 +179,7 @@ def reduce_any(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
 
 def _shift(x: Any, axis: Any) -> Any:
     """The largest elements over `axis`: a constant in gradients, which are the same for any number that is subtracted."""
-    return stop(amax(x, axis, True))
+    return stop(amax(x, axis, True) if x.size else sum(x, axis, True))
 
 
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
@@ -187,8 +191,9 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
 
 
 def nansum(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any = None) -> Any:
-    """Sum over `axis`, NaN as 0."""
-    return _tensor(np.nansum(_array(input, "sum" if dtype is None else dtype), axis=_axes(axis), keepdims=keepdims))
+    """Sum over `axis`, NaN as 0, converted to `dtype`."""
+    total = _tensor(np.nansum(_array(input, "sum"), axis=_axes(axis), keepdims=keepdims))
+    return total if dtype is None else _tensor(_array(total, dtype))
 
 
 def count_nonzero(x: Any, axis: Any = (), keep_dims: bool = False, dtype: Any = ALL["int32"]) -> Any:
@@ -224,7 +229,8 @@ def _cumulative_extreme(input: Any, axis: int, ufunc: Any) -> Any:
     places = np.broadcast_to(
         np.arange(x.shape[axis]).reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]), x.shape
     )
-    at = np.maximum.accumulate(np.where(x == values, places, -1), axis=axis)
+    same = (x == values) | ((x != x) & (values != values))
+    at = np.maximum.accumulate(np.where(same, places, -1), axis=axis)
     return _tensor(values), _tensor(at)
 
 

@@ -65,8 +65,9 @@ def permute(input: Any, axis: Any) -> Any:
 
 
 def t(input: Any) -> Any:
-    """A matrix transposed."""
-    return _tensor(_array(input).transpose())
+    """A matrix transposed. Tensors of more dimensions stay as they are."""
+    x = _array(input)
+    return _tensor(x.transpose() if x.ndim < 3 else x.copy())
 
 
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
@@ -88,8 +89,12 @@ moveaxis = movedim
 
 
 def squeeze(input: Any, axis: Any = None) -> Any:
-    """Without dimensions of length 1, all or those of `axis`."""
-    return _tensor(np.squeeze(_array(input), axis=_ints(axis)))
+    """Without dimensions of length 1, all or those of `axis`. Dimensions of other lengths stay."""
+    x, axes = _array(input), _ints(axis)
+    if axes is None or x.ndim == 0:
+        return _tensor(np.squeeze(x, axis=axes))
+    chosen = axes if isinstance(axes, tuple) else (axes,)
+    return _tensor(np.squeeze(x, axis=tuple([at for at in chosen if not -x.ndim <= at < x.ndim or x.shape[at] == 1])))
 
 
 def expand_dims(input_x: Any, axis: int) -> Any:
@@ -360,8 +365,11 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 
 def diag(input: Any) -> Any:
-    """The matrix with this diagonal, or the diagonal of this matrix."""
-    return _tensor(np.diag(_array(input)))
+    """The Tensor of twice as many dimensions with the elements on its diagonal: of a vector, a matrix."""
+    x = _array(input)
+    if x.ndim == 0:
+        raise ValueError("For 'diag', the input must have at least one dimension.")
+    return _tensor(np.diag(x.reshape(-1)).reshape(x.shape * 2))
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
@@ -375,17 +383,23 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> Any:
 
 
 def atleast_1d(inputs: Any) -> Any:
-    """With at least one dimension."""
+    """With at least one dimension; of each Tensor of a tuple or list."""
+    if isinstance(inputs, (tuple, list)):
+        return tuple([atleast_1d(x) for x in inputs])
     return _tensor(np.atleast_1d(_array(inputs)))
 
 
 def atleast_2d(inputs: Any) -> Any:
-    """With at least two dimensions."""
+    """With at least two dimensions; of each Tensor of a tuple or list."""
+    if isinstance(inputs, (tuple, list)):
+        return tuple([atleast_2d(x) for x in inputs])
     return _tensor(np.atleast_2d(_array(inputs)))
 
 
 def atleast_3d(inputs: Any) -> Any:
-    """With at least three dimensions."""
+    """With at least three dimensions; of each Tensor of a tuple or list."""
+    if isinstance(inputs, (tuple, list)):
+        return tuple([atleast_3d(x) for x in inputs])
     return _tensor(np.atleast_3d(_array(inputs)))
 
 
@@ -598,7 +612,7 @@ def topk(input: Any, k: int, dim: int | None = None, largest: bool = True, sorte
 
 def unique(input: Any) -> Any:
     """Each element once, as they first occur, and for each place which one it is (int32)."""
-    values, first, at = np.unique(_array(input), return_index=True, return_inverse=True)
+    values, first, at = np.unique(_array(input), return_index=True, return_inverse=True, equal_nan=False)
     order = np.argsort(first)
     return _tensor(values[order]), _tensor(np.argsort(order)[at].reshape(input.shape).astype(np.int32))
 
