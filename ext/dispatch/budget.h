@@ -57,7 +57,8 @@ class CompileBudget {
   /// One compilation, from here to the end of the scope.
   class Compilation {
    public:
-    explicit Compilation(CompileBudget& budget) : budget_(budget) {}
+    /// What its end adds to the budget has its memory from here on: a destructor may not run out of it.
+    explicit Compilation(CompileBudget& budget) : budget_(budget) { budget_.credits_.reserve(kMostCredits); }
     ~Compilation() {
       const int64_t time = region::read_clock(region::Reading::Compiling) - start_, all = budget_.spent_ns_ + time;
       const auto paid = static_cast<int64_t>(std::min(static_cast<double>(all), paid_));

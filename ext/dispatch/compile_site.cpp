@@ -63,10 +63,11 @@ double CompileSite::mean_hits() const {
 }
 
 void CompileSite::insert(std::shared_ptr<Entry> entry, uint64_t kinds) {
+  entries.reserve(entries.size() + 1);  // where memory runs out, nothing refers to an entry that is not here
+  by_kinds[kinds] = entry.get();
   ++made;
   globals = entry->region().globals.get();
   builtins = entry->region().builtins.get();
-  by_kinds[kinds] = entry.get();
   entries.insert(entries.begin(), std::move(entry));
 }
 

@@ -282,5 +282,5 @@ ROWS = [
 def test_memory_runs_out(place, who, when, count, shim):
     if who == "python":
         pytest.importorskip("_testcapi")
-    step, until = ("1", "120") if when == "later" else ("37", "6000")
+    step, until = ("1", "120") if when == "later" else ("3", "5000")
     run(PROGRAM.replace("MAKE", PLACES[place]), who, when, count, step, until, LD_PRELOAD="" if who == "python" else shim)

@@ -179,7 +179,7 @@ def reduce_any(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
 
 def _shift(x: Any, axis: Any) -> Any:
     """The largest elements over `axis`: a constant in gradients, which are the same for any number that is subtracted."""
-    return stop(amax(x, axis, True) if x.size else sum(x, axis, True))
+    return stop(amax(x, axis, True) if _array(x).size else sum(x, axis, True))
 
 
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
