@@ -128,6 +128,10 @@ void do_call(LoopTranslator& t, const Instr& i) {
   const auto no_keywords = [&] {
     if (keywords) throw NotCompiled{"a call with keywords"};
   };
+  // Below the text of an `assert` is a class, not a method of that text.
+  if (first.kind == Kind::Object && second.kind != Kind::Null && first.value->object &&
+      PyType_Check(first.value->object.get()))
+    throw NotCompiled{"a call of a class"};
   if (first.kind != Kind::Null && second.kind == Kind::List) {
     no_keywords();
     const char* name = reinterpret_cast<PyMethodDescrObject*>(first.value->object.get())->d_method->ml_name;

@@ -370,5 +370,92 @@ def test_code_that_no_compiler_made_runs_as_it_is():
     assert fj.stats()["internal_errors"] == errors
 
 
+# pytest changes the assert statements of its own files.
+ASSERTS = '''
+def of_ints(n):
+    total = 0
+    for k in range(n):
+        total += k
+        assert k < n - 1, k
+    return total
+
+def of_caught(n):
+    total = k = 0
+    while k < n:
+        k += 1
+        try:
+            assert k < 4, k
+        except AssertionError:
+            total += k
+    return total
+
+def of_lists(n):
+    items = []
+    for k in range(n):
+        items.append(k)
+        try:
+            assert k < 4, items
+        except AssertionError as error:
+            items.append(len(error.args[0]))
+    return items
+
+def of_complex_numbers(n):
+    total = 0j
+    for k in range(n):
+        total += k * 1j
+        try:
+            assert k < 4, total
+        except AssertionError as error:
+            total += error.args[0]
+    return total
+
+def of_texts(text):
+    count = 0
+    for c in text:
+        try:
+            assert c != "a", c
+        except AssertionError as error:
+            count += len(error.args[0])
+    return count
+
+def of_draws(rng):
+    total = 0.0
+    for k in range(30):
+        total += rng.random()
+        try:
+            assert k < 4, rng
+        except AssertionError:
+            total += 1.0
+    return total
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("of_ints", lambda: 30),
+        ("of_caught", lambda: 30),
+        ("of_lists", lambda: 30),
+        ("of_complex_numbers", lambda: 30),
+        ("of_texts", lambda: "banana" * 5),
+        ("of_draws", lambda: np.random.default_rng(3)),
+    ],
+)
+def test_asserts_of_compiled_loops_whose_text_is_a_value(name, make):
+    # The class and the text are on the stack where a method and its object would be.
+    world = {}
+    exec(compile(ASSERTS, "<asserts>", "exec", dont_inherit=True), world)
+
+    def outcome(function):
+        try:
+            return repr(function(make()))
+        except AssertionError as error:
+            return repr(error)
+
+    marked = fj.jit(capture_mode="bytecode")(world[name])
+    for _ in range(3):
+        assert outcome(marked) == outcome(world[name])
+
+
 def test_core_is_for_this_version():
     assert _core.__file__ and fj.unsupported_reason() is None
