@@ -39,11 +39,22 @@ namespace {
 
 /// What a slot of the entered frame held is relied upon by being there (a value that is loaded or deleted, perhaps
 /// never looked at), or by not being there (a variable that the region binds and deletes).
-void guard_binding(SymbolicFrame& frame, int local, GuardKind kind) {
+void guard_binding(SymbolicFrame& frame, GuardKind kind, SourceRef source) {
   Guard g{};
   g.kind = kind;
-  g.source = slot_source(SourceKind::Local, local, text_of(frame.view->local_name(local)));
+  g.source = std::move(source);
   frame.session().guards().add(std::move(g));
+}
+
+SourceRef local_source(const SymbolicFrame& frame, int local) {
+  return slot_source(SourceKind::Local, local, text_of(frame.view->local_name(local)));
+}
+
+/// The deleted contents of a cell of the entered frame, perhaps never looked at, are relied upon by being there.
+void guard_contents(SymbolicFrame& frame, const Value* cell) {
+  const SourceRef& held = cell->items[0]->source;
+  if (cell->source && held && held->kind == SourceKind::Cell && same(*held->base, *cell->source))
+    guard_binding(frame, GuardKind::Bound, held);
 }
 
 }  // namespace
@@ -55,8 +66,8 @@ Step local_op(SymbolicFrame& frame, const Instr& i) {
                        (stores && frame.stack.back()->kind == ValueKind::Null && !frame.stack.back()->partial);
   if (!frame.unbound_at_entry.empty()) {
     const bool unbound = frame.unbound_at_entry[static_cast<std::size_t>(i.arg)];
-    if (!unbound && !stores && slot && slot->source) guard_binding(frame, i.arg, GuardKind::Bound);
-    if (unbound && unbinds) guard_binding(frame, i.arg, GuardKind::Unbound);
+    if (!unbound && !stores && slot && slot->source) guard_binding(frame, GuardKind::Bound, local_source(frame, i.arg));
+    if (unbound && unbinds) guard_binding(frame, GuardKind::Unbound, local_source(frame, i.arg));
   }
   switch (i.op) {
     case Opcode::StoreFast:
@@ -115,6 +126,7 @@ Step cell_op(SymbolicFrame& frame, const Instr& i) {
     default:  // DeleteDeref
       if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(frame.view->local_name(i.arg)));
       if (may_finalize_in(slot, slot->items[0])) return finalizes();
+      guard_contents(frame, slot);
       x.effects().store_cell(slot, nullptr);
   }
   return Flow::Next;

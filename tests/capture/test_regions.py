@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import framejit as fj
 from capture_support import ITERATOR_SLOTS, NULL, capture, capture_at, cell, instructions
 
 X = np.arange(6.0).reshape(2, 3)
@@ -86,6 +87,27 @@ def test_unbound_local_is_left():
         return y + z
 
     assert capture(f, X, False).codes == ["FJ018"]
+
+
+def test_a_deleted_variable_of_a_closure_is_left_the_second_time():
+    def f(x, n):
+        for _ in range(3):
+            x = np.sqrt(x + 3)
+            del n
+        return x, lambda: n
+
+    def outcome():
+        try:
+            f(X, 1)
+        except UnboundLocalError as error:
+            return str(error), error.__traceback__.tb_next.tb_lineno
+        return "none"
+
+    expected = outcome()
+    for stress in ("rewrite", "rewrite,break=1", "rewrite,break=2", "rewrite,break=3"):
+        with fj.mark(f, stress=stress):
+            for _ in range(3):
+                assert outcome() == expected, stress
 
 
 def test_entry_behind_a_call():
