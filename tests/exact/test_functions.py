@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -422,3 +423,18 @@ def test_repeated_elements_are_read_where_they_are_used(order):
     marked = framejit.jit(function, fullgraph=True)
     assert marked(x, y).tobytes() == function(x, y).tobytes()
     assert "library_call" not in marked.graphs()
+
+
+def test_results_of_many_axes_are_predicted_by_small_arrays():
+    def triangles(a):
+        return np.linalg.qr(a)[1]
+
+    compiled = framejit.jit(triangles)
+    tracemalloc.start()
+    try:
+        for shape in ((2, 3, 4, 3, 4), (3, 4, 5, 4, 5), (4, 5, 6, 5, 6)):
+            a = np.random.default_rng(3).normal(size=shape)
+            assert compiled(a).tobytes() == triangles(a).tobytes()
+        assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    finally:
+        tracemalloc.stop()

@@ -426,6 +426,17 @@ Predicted predicted_by(Session& session, const ResultSignature& like, Dims shape
   return out;
 }
 
+/// Are the arrays that stand in for the operands small? Over many axes they may be larger than all memory.
+bool are_small(SampleInputs& lengths, const Arguments& arguments, int variant) {
+  constexpr double kMostElements = 1 << 18;
+  return std::all_of(arguments.operands.begin(), arguments.operands.end(), [&](ValueId operand) {
+    double elements = 1;
+    for (const Dim& dim : arguments.session.graph().type(operand).shape)
+      elements *= static_cast<double>(lengths.of(dim, variant));
+    return elements <= kMostElements;
+  });
+}
+
 /// By stand-ins; nothing where these do not tell the lengths of the result.
 std::optional<AllPredicted> predict_by(SampleInputs& lengths, Arguments& arguments, const LibraryCall& call) {
   Session& session = arguments.session;
@@ -435,7 +446,7 @@ std::optional<AllPredicted> predict_by(SampleInputs& lengths, Arguments& argumen
                                                     [](Wrap wrap) { return wrap == Wrap::NdArray; });
   const int variants = differ ? 3 : 2;
   for (int variant = 0; variant < variants; ++variant) {
-    if (!lengths.few()) return std::nullopt;
+    if (!lengths.few() || !are_small(lengths, arguments, variants - 1)) return std::nullopt;
     Captured<ResultSignatures> one =
         try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
     if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) return std::nullopt;
