@@ -38,7 +38,9 @@ def start():
         def see(name):
             def callback(code, *rest):
                 if code.co_filename == "<string>" and code.co_name in NAMES:
-                    seen.append((name, code.co_name, *(each for each in rest if isinstance(each, int))))
+                    # Of others than LINE an offset into the code, which a frame that runs already has with what was added.
+                    line = rest[0] if name == "LINE" else list(code.co_positions())[rest[0] // 2][0]
+                    seen.append((name, code.co_name, line))
             return callback
         for name in ("PY_START", "LINE", "PY_RETURN"):
             monitoring.register_callback(tool, getattr(kinds, name), see(name))
