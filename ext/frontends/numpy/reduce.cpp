@@ -309,13 +309,8 @@ Captured<Value*> call_count_nonzero(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis", "keepdims"}, 1));
   Session& session = call.session;
   FRAMEJIT_TRY(r, reduction(session, {v[0], v[1], nullptr, v[2]}));
-  ValueId truth = r.x;
-  if (const DType dtype = session.graph().type(r.x).dtype; dtype != DType::Bool) {
-    // Compared instead of cast: no gradient goes through a comparison.
-    const ValueId operands[] = {r.x, session.builder().constant(dtype, {})};
-    FRAMEJIT_TRY(differs, built(session.builder().elementwise(Op::NotEqual, operands)));
-    truth = differs;
-  }
+  FRAMEJIT_TRY(truth, cast(session, r.x, DType::Bool));
+  if (truth != r.x) session.tapes().add_stop(truth);  // no gradient goes through a count
   r.x = truth;  // the strides of the result go by its own
   FRAMEJIT_TRY(ones, cast(session, truth, DType::I64));
   if (!absent(v[1]) || r.keep) return reduced(session, r, Op::ReduceSum, ones);
