@@ -1,7 +1,7 @@
-// What is overwritten is kept in the order in which it is written: a header with how many items are kept, and for how
-// many there is room; what says where they were (byte offsets, or the mask); and the items. An item that is written
-// twice is kept twice, so items go back from the last one on. Numbers of items are those of the run, which may be
-// another one's when they go back.
+// The step keeps the items that it overwrites in one piece of memory. A header says how many items it has kept, and how
+// many there is room for. Behind it are the byte offsets of the items, or a copy of the mask, and then the items
+// themselves. An item that is written twice is kept twice, so the last one is put back first. The header counts the
+// items of this run: the shapes of the call may be those of another run when the items are put back.
 #include "codegen/put.h"
 
 #include <algorithm>

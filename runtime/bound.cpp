@@ -633,7 +633,7 @@ class Binder {
         last[b] = bound.wave_end[begin] - 1;
       });
     }
-    // What undo saved must outlive the program.
+    // Memory with saved elements stays in use until the run has ended.
     for (const Step& step : program_.steps)
       if (const auto* undo = std::get_if<UndoStep>(&step)) last[undo->saved] = program_.steps.size();
       else if (const auto* call = std::get_if<LibraryCallStep>(&step); call && call->callee.take_back)

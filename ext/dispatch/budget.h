@@ -57,7 +57,7 @@ class CompileBudget {
   /// One compilation, from here to the end of the scope.
   class Compilation {
    public:
-    /// What its end adds to the budget has its memory from here on: a destructor may not run out of it.
+    /// Reserves the memory that the destructor needs, because a destructor may not throw.
     explicit Compilation(CompileBudget& budget) : budget_(budget) { budget_.credits_.reserve(kMostCredits); }
     ~Compilation() {
       const int64_t time = region::read_clock(region::Reading::Compiling) - start_, all = budget_.spent_ns_ + time;

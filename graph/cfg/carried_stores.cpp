@@ -1,4 +1,4 @@
-// What a round of an inner loop stores, and the next one loads from the same place, is handed on in a register.
+// If a round of an inner loop loads a number that the round before has stored, it gets the number in a register.
 //
 //     for j in range(n):                        d[i, 1] = ...                 the first round, as it is
 //         if a[i] == b[j]:                      last = what it has stored
@@ -55,7 +55,8 @@ class Carrier {
   }
 
  private:
-  /// What the loads find is what the round before has stored at `place`, and at its end that is `value`.
+  /// The loads read the number that the round before has stored at `place`. `value` is that number at the end of a
+  /// round.
   struct Carried {
     Node place;
     std::vector<Id> loads;
@@ -204,7 +205,7 @@ class Carrier {
     return (n.op == Op::Load || n.op == Op::Extend) && n.mem == mem;
   }
 
-  /// What is at the place at the end of a round. Blocks where ways meet get parameters.
+  /// The number at the place at the end of a round. Blocks with several predecessors get a parameter for it.
   Id value_at_end(const Node& place) {
     std::map<uint32_t, Id> value;
     for (uint32_t b : members_) {

@@ -34,8 +34,8 @@ bool count_bits(Cfg& cfg);
 /// Is a choice the number of bits of x if x is not 0, else 0? It is the number of bits.
 bool counts_bits_or_none(const Cfg& cfg, const Node& choice);
 
-/// What a round of an inner loop stores, and the next one loads from the same place, is handed on in a register, if the
-/// rounds wait for it.
+/// If a round of an inner loop loads a number that the round before has stored, and stores a number that depends on it,
+/// it gets the number in a register.
 bool carry_stores(Cfg& cfg);
 
 /// Addresses that grow by one number in each round of an inner loop are sums instead of products.

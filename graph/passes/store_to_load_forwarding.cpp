@@ -98,7 +98,7 @@ class Forwarder {
     const Type& value = graph_.type(last.value);
     if (value.shape != graph_.type(operand).shape || version_[index(graph_.root(last.value))] != last.value_version)
       return operand;
-    // What replaces items of an array lies in that array, where it is written.
+    // The result of a `put` is written into the memory of its array, so it has no memory of its own to read from.
     const bool computed =
         !value.is_view() && graph_.node(last.value).op != Op::Param && graph_.node(last.value).op != Op::Put;
     if (!computed || (n.op == Op::Write && graph_.root(last.value) == n.type.root)) return operand;

@@ -38,7 +38,7 @@ def start():
         def see(name):
             def callback(code, *rest):
                 if code.co_filename == "<string>" and code.co_name in NAMES:
-                    # Of others than LINE an offset into the code, which a frame that runs already has with what was added.
+                    # LINE has a line, other events an offset. A running frame may have other code, with other offsets.
                     line = rest[0] if name == "LINE" else list(code.co_positions())[rest[0] // 2][0]
                     seen.append((name, code.co_name, line))
             return callback

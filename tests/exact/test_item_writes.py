@@ -21,7 +21,7 @@ def numbers(shape, dtype="float64"):
 
 
 def outcome(function, args):
-    """What the call gives, or raises, and where; its warnings; and the arguments behind it."""
+    """The result of the call, or its exception and the line; its warnings; and the arguments after the call."""
     args = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in args]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -151,6 +151,17 @@ def test_masks_with_another_number_of_values():
     for count in (m.sum() - 1, m.sum() + 1, 0, 2, 50_000):
         check(by_mask, numbers(50_000), m, numbers(count))
     check(by_mask, numbers(50_000), m[:-1], numbers(m.sum()))
+
+
+def test_one_value_in_an_array_is_for_all_places():
+    def by_places(x, m, v):
+        x[np.nonzero(m)[0]] = v
+        return x * 2
+
+    m = RNG.random(50_000) < 0.5
+    for mask in (m, np.arange(50_000) == 7):
+        for function in (by_mask, by_places):
+            assert " = put " not in str(check(function, numbers(50_000), mask, numbers(1)))
 
 
 def test_out_of_bounds_leaves_all_to_the_interpreter():

@@ -157,7 +157,7 @@ TEST(CarriedStores, OfEachTypeInBothDirections) {
 
 TEST(CarriedStores, APlaceThatNoOtherStoreMeets) {
   expect_same({.other = 7}, 1);
-  expect_same({.other = 1}, 1);  // written over by the next round, behind its load
+  expect_same({.other = 1}, 1);  // the next round overwrites it after its load
   expect_same({.back = -2, .step = 2, .other = 1}, 1);
   expect_same({.other = -1}, 2);
   expect_same({.back = -2, .step = 2, .other = -2}, 2);

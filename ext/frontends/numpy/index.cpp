@@ -332,7 +332,12 @@ Captured<bool> put(Session& session, ValueId array, std::span<const ValueId> pla
     const bool converts = graph::is_float(given.dtype) && graph::is_float(dtype);
     const bool forward = std::all_of(given.strides.begin(), given.strides.end(),
                                      [](const Dim& stride) { return stride.is_const() && stride.value() >= 0; });
-    if ((given.dtype != dtype && !converts) || !forward || graph.root(source->id) == graph.root(array)) return false;
+    // One value in an array is for as many places as there are, which may be known at run time only.
+    const graph::Type& first = graph.type(places[0]);
+    const bool repeats =
+        !given.shape.empty() && given.shape[0] == Dim(1) && (first.dtype == DType::Bool || !(first.shape[0] == Dim(1)));
+    if (repeats || (given.dtype != dtype && !converts) || !forward || graph.root(source->id) == graph.root(array))
+      return false;
   }
   Captured<ValueId> values = convert(session, *source, dtype);
   if (!values) return false;
