@@ -29,7 +29,7 @@ bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, i
   if (n.op != Op::Copy && n.op != Op::Cast) return false;
   const Type& source = graph.type(n.inputs[0]);
   if (source.dtype != n.type.dtype || source.shape != n.type.shape || source.strides != n.type.strides) return false;
-  if (facts.escapes[index(v)] || facts.viewed[index(v)]) return false;
+  if (facts.escapes[index(v)] || facts.last_write[index(v)] >= 0) return false;
   return facts.last_write[index(graph.root(n.inputs[0]))] <= position;
 }
 
@@ -47,6 +47,10 @@ bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, co
   for (ValueId v : nodes) {
     Node& n = graph.node(v);
     changed |= replacements.rename(n);
+    if (n.type.is_view()) {  // the root may be a copy that has been replaced by a view
+      const Type& root = graph.type(n.type.root);
+      if (root.is_view()) n.type.offset = n.type.offset + root.offset, n.type.root = root.root;
+    }
     if (is_commutative(n.op, n.type.dtype) && comes_later(graph, n.inputs[0], n.inputs[1])) {
       std::swap(n.inputs[0], n.inputs[1]);
       changed = true;
