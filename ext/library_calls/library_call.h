@@ -33,13 +33,15 @@ inline constexpr int64_t kMostFound = 400;
 struct NativeCall {
   LibraryCall* call;
   RunLibraryCall otherwise;
-  enum Kind : uint8_t { Gather, Scan, Find, Histogram } kind = Gather;
-  std::size_t array = 0;             // the operand
-  std::vector<std::size_t> indices;  // of a gather: operands; of a histogram: the weights, if there are any
+  enum Kind : uint8_t { Gather, Scan, Find, Histogram, Tridiagonal } kind = Gather;
+  std::size_t array = 0;  // the operand
+  // Operands: of a gather the indices, of a histogram the weights, if there are any, of three diagonals all.
+  std::vector<std::size_t> indices;
   std::optional<int64_t> axis = 0;  // of a gather: how many axes stand before the indexed ones; none: over all elements
   graph::Op op = graph::Op::Add;    // of a scan or a search
   int64_t bins = 10;                // of a histogram
   std::optional<std::pair<double, double>> range;  // that the call gives
+  bool given_up = false;                           // a system of three diagonals was not one that our loop solves
 };
 
 struct LibraryCall {
@@ -70,7 +72,8 @@ struct LibraryCall {
 };
 
 /// Gathers, scans, places of extremes and histograms, such as x[i], np.take(x, i, axis), np.cumsum(x), np.argmax(x) and
-/// np.histogram(x, 20), as loops of ours. `otherwise` is what runs the call with NumPy, where the loops do not do it.
+/// np.histogram(x, 20), and LAPACK's dgtsv, as loops of ours. `otherwise` is what runs the call with the library, where
+/// the loops do not do it.
 /// Empty where it is none of these.
 codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise);
 

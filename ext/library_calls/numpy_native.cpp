@@ -1,6 +1,7 @@
 // Library calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs,
-// np.argmin, np.argmax, np.histogram. What is recognised here stays a library call to everything else: the layout of
-// the result is NumPy's answer at capture, and an index that is out of bounds, or a warning, ends the run in Redo.
+// np.argmin, np.argmax, np.histogram; lapack_native.h has those of LAPACK. What is recognised here stays a library call
+// to everything else: the layout of the result is NumPy's answer at capture, and an index that is out of bounds, or a
+// warning, ends the run in Redo.
 #include <algorithm>
 #include <array>
 #include <cfenv>
@@ -14,6 +15,7 @@
 #include "codegen/scan.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_api.h"
+#include "ext/library_calls/lapack_native.h"
 #include "ext/library_calls/library_call.h"
 #include "ext/module/control.h"
 #include "graph/support/fp_state.h"
@@ -177,7 +179,9 @@ bool recognise(const LibraryCall& call, NativeCall& out) {
   if (Py_IS_TYPE(callable, &PyUFunc_Type))
     return false;  // calls of ufuncs that loops of ours do are nodes of their own
   const std::string_view name = name_in_numpy(callable);
-  if (call.sequence) return name == "histogram" && call.result == Wrap::NdArray && read_histogram(call, out);
+  if (call.sequence)
+    return name == "histogram" ? call.result == Wrap::NdArray && read_histogram(call, out)
+                               : read_tridiagonal(call, out);
   if (name == "argmin" || name == "argmax") return read_find(call, name == "argmin" ? Op::Minimum : Op::Maximum, out);
   if (call.result != Wrap::NdArray) return false;
   if (PyCFunction_Check(callable)) {
@@ -265,7 +269,8 @@ bool run_histogram(const NativeCall& native, std::span<const StridedArray> array
 }
 
 bool run_native(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
-  const auto& native = *static_cast<const NativeCall*>(context);
+  auto& native = *static_cast<NativeCall*>(context);
+  if (native.kind == NativeCall::Tridiagonal) return run_tridiagonal(native, arrays, rule);
   if (native.kind == NativeCall::Histogram) {
     const unsigned flags = _mm_getcsr();
     const bool done = run_histogram(native, arrays, rule);
@@ -322,7 +327,7 @@ codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall other
     if (!recognise(call, native)) return {};
     call.native = std::make_unique<NativeCall>(std::move(native));
   }
-  static constexpr const char* kNames[] = {"gather", "scan", "find", "histogram"};
+  static constexpr const char* kNames[] = {"gather", "scan", "find", "histogram", "tridiagonal"};
   return {run_native, call.native.get(), kNames[call.native->kind]};
 }
 

@@ -9,6 +9,7 @@ import pytest
 
 import framejit
 from exact.same import assert_same
+from exact.test_scans_and_gathers import steps_of
 from framejit._core import _numpy_way
 
 linalg = pytest.importorskip("scipy.linalg")
@@ -190,3 +191,72 @@ def test_systems_of_three_diagonals():
         np.testing.assert_array_equal(compiled(*diagonals(*shape)), solved(*diagonals(*shape)), strict=True)
     assert compiled.graphs().count("graph @") == 2
     assert "f64[s0*s1 - 1]" in compiled.graphs()
+
+
+def systems(rows, columns, seed=3):
+    """The diagonals and the right side of one system per row, as arrays of two axes; `rows` of them are not coupled."""
+    rng = np.random.default_rng(seed)
+    lower, diagonal, upper, right = (rng.standard_normal((rows, columns)) for _ in range(4))
+    lower[:, 0] = upper[:, -1] = 0
+    return lower, diagonal + 6 * np.sign(diagonal), upper, right
+
+
+def solved_at_once(a, b, c, d):
+    return lapack.dgtsv(a.ravel()[1:], b.ravel(), c.ravel()[:-1], d.ravel())
+
+
+def solution_of_copies(a, b, c, d):
+    return lapack.dgtsv(a.flatten()[1:], b.flatten(), c.flatten()[:-1], d.flatten())[3].reshape(a.shape)
+
+
+EDGES = {
+    "whole": lambda *s: None,
+    "zeros": lambda a, b, c, d: (np.copyto(d[::3], 0.0), np.copyto(d[1::7], -0.0), np.copyto(b[::3], 1.0)),
+    "zeros of both signs": lambda a, b, c, d: np.copyto(d, np.where(np.arange(d.size).reshape(d.shape) % 2, 0.0, -0.0)),
+    "signs of what couples nothing": lambda a, b, c, d: (np.copyto(a[:, 0], -0.0), np.copyto(c[::2, -1], -0.0)),
+    "exchanged rows": lambda a, b, c, d: np.copyto(b[40, 3:5], 1e-9),
+    "singular": lambda a, b, c, d: np.copyto(b[41], 0.0),
+    "singular at last": lambda a, b, c, d: (np.copyto(a[-1, -1:], 0.0), np.copyto(b[-1, -1:], 0.0)),
+    "infinite": lambda a, b, c, d: np.copyto(d[17, 4:6], np.inf),
+    "infinite diagonal": lambda a, b, c, d: np.copyto(b[::5, 4:6], -np.inf),
+    "nan": lambda a, b, c, d: np.copyto(d[-1], np.nan),
+    "nan on the diagonal": lambda a, b, c, d: np.copyto(b[50, :1], np.nan),
+    "tiny": lambda a, b, c, d: np.copyto(d, d * 1e-310),
+    "coupled": lambda a, b, c, d: (np.copyto(a[:, 0], 0.5), np.copyto(c[:, -1], 0.5)),
+    "coupled from above": lambda a, b, c, d: np.copyto(a[:, 0], 0.5),
+    "coupled from below": lambda a, b, c, d: np.copyto(c[:, -1], 0.5),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("function", [solved_at_once, solution_of_copies])
+@pytest.mark.parametrize(("rows", "columns"), [(300, 7), (2050, 9), (9000, 8)])
+def test_systems_that_are_not_coupled(function, rows, columns, edge):
+    """They are solved side by side, with the bits of the serial function; also where it computes in its arguments."""
+
+    def arguments():
+        made = systems(rows, columns)
+        EDGES[edge](*made)
+        return made
+
+    marked = framejit.jit(function, fullgraph=True)
+    for _ in range(3):
+        expected, found = function(*arguments()), marked(*arguments())
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs, strict=True)
+            assert np.array_equal(np.signbit(ours)[~np.isnan(ours)], np.signbit(theirs)[~np.isnan(theirs)])
+
+
+def test_systems_side_by_side_are_a_step_of_their_own():
+    assert "tridiagonal" in steps_of(solution_of_copies, *systems(300, 9))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_systems_by_threads(threads):
+    before = framejit.get_num_threads()
+    framejit.set_num_threads(threads)
+    try:
+        for rows in (20_000, 40_001):
+            assert_same(solution_of_copies, lambda rows=rows: systems(rows, 11), calls=2)
+    finally:
+        framejit.set_num_threads(before)
