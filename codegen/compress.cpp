@@ -115,14 +115,16 @@ struct Lanes {
 };
 
 /// Calls f(position, how many elements there are, which of them are true) for each vector of a row, until it answers
-/// false; where `skips`, not for those without a True.
-template <class T, bool skips, class F>
-FRAMEJIT_IN_VECTORS bool for_each_vector(const Row& row, F&& f) {
+/// false; where `skips`, not for those without a True. Before, it calls all(position) for 64 elements that are all
+/// true; where that does them, f is not called for them.
+template <class T, bool skips, class F, class All>
+FRAMEJIT_IN_VECTORS bool for_each_vector(const Row& row, F&& f, All&& all) {
   constexpr int64_t kLanes = Lanes<T>::kCount;
   for (int64_t i = 0; i < row.length; i += 64) {
     const int64_t count = std::min<int64_t>(64, row.length - i);
     const __m512i bytes = _mm512_maskz_loadu_epi8(_bzhi_u64(~uint64_t{0}, static_cast<uint32_t>(count)), row.mask + i);
     uint64_t takes = _mm512_test_epi8_mask(bytes, bytes);
+    if (takes == ~uint64_t{0} && all(i)) continue;
     for (int64_t k = 0; k < count && !(skips && takes == 0); k += kLanes, takes >>= kLanes) {
       const auto some = static_cast<uint32_t>(takes & ((1u << kLanes) - 1));
       if (!(skips && some == 0) && !f(i + k, std::min(kLanes, count - k), some)) return false;
@@ -137,14 +139,24 @@ template <class T>
 FRAMEJIT_IN_VECTORS int64_t compress_in_vectors(const Row& row, const char* all, char* few, int64_t room) {
   using L = Lanes<T>;
   int64_t chosen = 0;
-  const bool fits = for_each_vector<T, true>(row, [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
+  const auto some_of = [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
     const int64_t more = _mm_popcnt_u32(some);
     if (chosen + more > room) return false;
     const __m512i x = L::compress(L::of(some), L::load(L::first(count), all + i * L::kItem));
-    L::store(few + chosen * L::kItem, L::first(std::min(L::kCount, room - chosen)), x);
+    if (room - chosen >= L::kCount) _mm512_storeu_si512(few + chosen * L::kItem, x);
+    else L::store(few + chosen * L::kItem, L::first(room - chosen), x);
     chosen += more;
     return true;
-  });
+  };
+  const auto all_of = [&](int64_t i) FRAMEJIT_IN_VECTORS {
+    if (chosen + 64 > room) return false;
+    const char* const from = all + i * L::kItem;
+    char* const to = few + chosen * L::kItem;
+    for (int64_t k = 0; k < 64 * L::kItem; k += 64) _mm512_storeu_si512(to + k, _mm512_loadu_si512(from + k));
+    chosen += 64;
+    return true;
+  };
+  const bool fits = for_each_vector<T, true>(row, some_of, all_of);
   return fits ? chosen : -1;
 }
 
@@ -153,14 +165,17 @@ template <class T>
 FRAMEJIT_IN_VECTORS int64_t expand_in_vectors(const Row& row, char* all, const char* few, int64_t room) {
   using L = Lanes<T>;
   int64_t taken = 0;
-  const bool fits = for_each_vector<T, false>(row, [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
-    const int64_t more = _mm_popcnt_u32(some);
-    if (taken + more > room) return false;
-    L::store(all + i * L::kItem, L::first(count),
-             L::expand(L::of(some), L::load(L::first(more), few + taken * L::kItem)));
-    taken += more;
-    return true;
-  });
+  const bool fits = for_each_vector<T, false>(
+      row,
+      [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
+        const int64_t more = _mm_popcnt_u32(some);
+        if (taken + more > room) return false;
+        L::store(all + i * L::kItem, L::first(count),
+                 L::expand(L::of(some), L::load(L::first(more), few + taken * L::kItem)));
+        taken += more;
+        return true;
+      },
+      [](int64_t) { return false; });
   return fits ? taken : -1;
 }
 
@@ -213,14 +228,17 @@ template <class T>
 FRAMEJIT_IN_VECTORS int64_t put_in_vectors(const Row& row, char* all, const char* few, int64_t room) {
   using L = Lanes<T>;
   int64_t taken = 0;
-  const bool fits = for_each_vector<T, true>(row, [&](int64_t i, int64_t, uint32_t some) FRAMEJIT_IN_VECTORS {
-    const int64_t more = _mm_popcnt_u32(some);
-    if (taken + more > room) return false;
-    const uint32_t lanes = L::of(some);
-    L::store(all + i * L::kItem, lanes, L::expand(lanes, L::load(L::first(more), few + taken * L::kItem)));
-    taken += more;
-    return true;
-  });
+  const bool fits = for_each_vector<T, true>(
+      row,
+      [&](int64_t i, int64_t, uint32_t some) FRAMEJIT_IN_VECTORS {
+        const int64_t more = _mm_popcnt_u32(some);
+        if (taken + more > room) return false;
+        const uint32_t lanes = L::of(some);
+        L::store(all + i * L::kItem, lanes, L::expand(lanes, L::load(L::first(more), few + taken * L::kItem)));
+        taken += more;
+        return true;
+      },
+      [](int64_t) { return false; });
   return fits ? taken : -1;
 }
 

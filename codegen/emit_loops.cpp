@@ -22,7 +22,24 @@ constexpr std::ptrdiff_t kMostWeight = 600;
 constexpr std::size_t kShortBody = 48, kLongBody = 400;  // instructions
 /// Larger expressions have chains enough of their own, and need all registers.
 constexpr std::size_t kMostInterleaved = 150;
+/// Bodies without such functions of which one vector has to wait for itself, by the number of their expressions: those
+/// that are so long that a processor does not see the next one.
+constexpr std::size_t kShortChain = 120, kLongChain = 2500;
 constexpr int kAhead = 2048;  // bytes
+
+/// One instruction for integers too.
+bool is_choice(Op op) {
+  switch (op) {
+    case Op::Where:
+    case Op::Equal:
+    case Op::NotEqual:
+    case Op::Less:
+    case Op::LessEqual:
+    case Op::Greater:
+    case Op::GreaterEqual: return true;
+    default: return false;
+  }
+}
 
 }  // namespace
 
@@ -76,25 +93,59 @@ void NestEmitter::set_tail() {
   }
 }
 
-/// Bodies with elementary functions of which nothing stands in memory between two instructions, where that of another
-/// one could stand too.
-bool NestEmitter::may_interleave() const {
+/// Bodies of which nothing stands in memory between two instructions, where that of another one could stand too.
+bool NestEmitter::is_in_registers() const {
   const auto number = [](DType t) { return graph::is_float(t) || t == DType::Bool; };
-  return heavy_ops() > 0 && nest_.body.size() <= kMostInterleaved &&
-         std::all_of(
-             operands_.begin(), operands_.end(),
-             [](const OperandState& o) { return o.access != Access::Strided && !graph::is_complex(o.dtype); }) &&
+  return std::all_of(operands_.begin(), operands_.end(),
+                     [](const OperandState& o) { return o.access != Access::Strided; }) &&
+         std::all_of(nest_.stores.begin(), nest_.stores.end(),
+                     [&](const NestStore& s) { return operands_[s.operand].access == Access::Contiguous; }) &&
          std::all_of(nest_.body.begin(), nest_.body.end(), [&](const Expr& e) {
            if (e.kind != ExprKind::Apply) return e.kind != ExprKind::InnerIndex;
+           if (is_choice(e.op) && graph::size_of(e.operand_dtype) >= 4) return true;
            return number(e.dtype) && number(e.operand_dtype) && e.op != Op::FloorDivide && e.op != Op::Remainder &&
                   e.op != Op::Fmod;
          });
 }
 
+/// Is the longest way through the body longer than it takes to start all its instructions?
+bool NestEmitter::is_chain() const {
+  if (heavy_ops() > 0 || nest_.body.size() < kShortChain || nest_.body.size() > kLongChain || !is_in_registers())
+    return false;
+  const auto cycles = [](Op op) {
+    switch (op) {
+      case Op::Divide: return 13;
+      case Op::Sqrt: return 19;
+      case Op::Add:
+      case Op::Subtract:
+      case Op::Multiply:
+      case Op::MultiplyAdd: return 4;
+      default: return 2;
+    }
+  };
+  std::vector<int> done(nest_.body.size(), 0);
+  for (std::size_t i = 0; i < nest_.body.size(); ++i) {
+    const Expr& e = nest_.body[i];
+    if (e.kind != ExprKind::Apply) continue;
+    for (const uint16_t arg : e.args)
+      if (arg < i) done[i] = std::max(done[i], done[arg]);
+    done[i] += cycles(e.op);
+  }
+  return *std::max_element(done.begin(), done.end()) > std::ssize(nest_.body) * 3 / 2;
+}
+
+/// Bodies that take turns with others.
+bool NestEmitter::may_interleave() const {
+  if (heavy_ops() == 0) return is_chain();
+  return nest_.body.size() <= kMostInterleaved && is_in_registers() &&
+         std::none_of(operands_.begin(), operands_.end(),
+                      [](const OperandState& o) { return graph::is_complex(o.dtype); });
+}
+
 /// How often the body, which stands behind `before` once, is to stand there.
 int NestEmitter::unroll_factor(asmjit::BaseNode* before, bool streaming) const {
   // Loop overhead shows in small bodies, and latency: a processor sees the next ones by itself.
-  if (heavy_ops() == 0) return nest_.body.size() <= 10 && !streaming ? 2 : 1;
+  if (heavy_ops() == 0) return (nest_.body.size() <= 10 && !streaming) || is_chain() ? 2 : 1;
   const std::size_t length = may_interleave() ? straight_length(cc_, before) : 0;
   return length > kLongBody ? 2 : static_cast<int>(std::min<std::size_t>(4, 1 + length / kShortBody));
 }
@@ -115,7 +166,7 @@ void NestEmitter::main_loop(bool streaming, bool non_temporal) {
     advance_strided();
     if (u == 0) unroll = static_cast<std::size_t>(unroll_factor(before[0], streaming));
   }
-  if (heavy_ops() > 0 && unroll > 1) interleave(cc_, before);
+  if (unroll > 1 && may_interleave()) interleave(cc_, before);
   const int step = static_cast<int>(unroll) * v_.lanes;
   const Gp limit = v_.gp();
   cc_.add(index_, step);
@@ -146,8 +197,8 @@ void NestEmitter::emit_row() {
     return o.size < 4 && o.access != Access::Broadcast;
   });
   const std::ptrdiff_t weight = std::ssize(nest_.body) + kHeavyWeight * heavy_ops();
-  const bool single_body = weight > (may_interleave() ? kMostWeight : kSingleBody[v_.avx512]) && !any_non_temporal &&
-                           (v_.avx512 || !narrow_access);
+  const bool single_body = weight > (may_interleave() ? kMostWeight : kSingleBody[v_.avx512]) && !is_chain() &&
+                           !any_non_temporal && (v_.avx512 || !narrow_access);
   if (any_non_temporal) {
     // Streaming stores want whole aligned vectors; one run-time check picks the loop.
     const Gp low_bits = v_.gp(), address_bits = v_.gp();

@@ -128,6 +128,8 @@ class NestEmitter : NestBody {
   template <class F>
   void tail_loop(F&& body);
   void set_tail();
+  bool is_in_registers() const;
+  bool is_chain() const;
   bool may_interleave() const;
   int unroll_factor(asmjit::BaseNode* before, bool streaming) const;
 

@@ -207,6 +207,30 @@ TEST_P(Nests, LargeBodies) {
   }
 }
 
+/// Each expression needs the one before; two vectors take turns in the loop.
+TEST_P(Nests, LongChains) {
+  std::mt19937_64 random(7);
+  for (const DType t : {DType::F64, DType::F32}) {
+    for (const Access access : {Access::Contiguous, Access::Broadcast}) {
+      LoopNest nest;
+      const uint16_t start = add_load(nest, t, Access::Contiguous), c = add_load(nest, t, access);
+      const uint16_t i = add_load(nest, DType::I64, Access::Contiguous);
+      uint16_t x = start, count = i;
+      while (nest.body.size() < 200) {
+        x = add_apply(nest, Op::Divide, t, t, {add_apply(nest, Op::Add, t, t, {x, c}), start});
+        x = add_apply(nest, Op::Sqrt, t, t, {add_apply(nest, Op::Absolute, t, t, {x})});
+        const uint16_t less = add_apply(nest, Op::Less, t, DType::Bool, {x, c});
+        x = add_apply(nest, Op::Where, t, t, {less, x, add_apply(nest, Op::Multiply, t, t, {x, x})});
+        count = add_apply(nest, Op::Where, DType::I64, DType::I64, {less, count, i});
+      }
+      add_store(nest, t, Access::Contiguous, x);
+      add_store(nest, DType::I64, Access::Contiguous, count);
+      check_nest(nest, GetParam(), random, {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST_P(Nests, InPlace) {
   LoopNest nest;
   const uint16_t a = add_load(nest, DType::F32, Access::Contiguous), b = add_load(nest, DType::F32, Access::Contiguous);

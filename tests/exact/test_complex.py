@@ -415,3 +415,19 @@ def test_products_of_a_single_number():
                 assert expected.tobytes() == found.tobytes(), (function, x, other)
     report = framejit.explain(framejit.jit(lambda x: np.convolve(x * 2, x), fullgraph=True))(np.array([1j, 2.0]))
     assert len(report.graphs) == 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_chains(dtype):
+    """Rounds of a loop in one kernel, each of which needs the one before."""
+
+    def escapes(z, c, n):
+        for i in range(24):
+            inside = abs(z) < 2.0
+            z = np.where(inside, z * z + c, z)
+            n = np.where(inside, i, n)
+        return z, n
+
+    for n in (0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 70):
+        assert_same(escapes, lambda n=n: (some(dtype, n), some(dtype, n, 1) - 1, np.zeros(n, "i8")), calls=2)
+        assert_same(escapes, lambda n=n: (some(dtype, n), some(dtype, 1, 1)[0], np.zeros(n, "i4")), calls=2)
