@@ -284,7 +284,7 @@ Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& n
 StoredCode::StoredCode(KernelStore* store, const cfg::Cfg& graph, Isa isa, const std::string& how) : store_(store) {
   if (!store) return;
   key_ = (isa == Isa::Avx512 ? "cfg avx512 " : "cfg avx2 ") + how + ' ' + key_of(graph, addresses_);
-  addresses_.push_back(function_for_lanes());
+  for (const bool eight : {false, true}) addresses_.push_back(function_for_lanes(eight));
 }
 
 bool StoredCode::find(KernelCode& out) const {

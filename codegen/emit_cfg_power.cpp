@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "graph/cfg/cfg.h"
+
 namespace framejit::codegen {
 
 using asmjit::x86::Vec;
@@ -17,7 +19,7 @@ namespace {
 // |r| <= log(2) / 256 < 2 ** -8. Six roundings (five with fused operations) are of numbers like r: half a unit in the
 // last place of r each, which is 2 ** -62. What is left is smaller than 3/4 of that: the logarithm is wrong by at most
 // 1.5 * 2 ** -68 of itself, and it is below log(2 ** 32); the polynomial for exp is wrong by 2 ** -65.
-constexpr double kErrorOfPower = 1.01 * (6 + 0.75) * 0x1p-62;
+double error_of_power() { return 1.01 * ((cfg::is_power_fused() ? 5 : 6) + 0.75) * 0x1p-62; }
 constexpr double kLeast = 0x1p-32;
 
 }  // namespace
@@ -64,7 +66,7 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
     // Half a unit in the last place is the power of 2 that the exponent's bits stand for, times 2 ** -53.
     mask(out.least, out.result, number(std::bit_cast<double>(uint64_t{0x7ff0000000000000})));
     multiply(out.least, out.least, number(2 * 0x1p-53));
-    emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.least, out.result, number(2 * kErrorOfPower));
+    emit(I::kIdVfnmadd231sd, I::kIdVfnmadd231pd, out.least, out.result, number(2 * error_of_power()));
     multiply(out.least, out.least, out.result);
     return out;
   }
@@ -89,7 +91,7 @@ QuickPower emit_quick_power(asmjit::x86::Compiler& cc, double exponent, const Ve
     power = fresh();
     mask(power, out.result, magnitude);
   }
-  emit(I::kIdVfmadd231sd, I::kIdVfmadd231pd, error, power, number(kErrorOfPower));
+  emit(I::kIdVfmadd231sd, I::kIdVfmadd231pd, error, power, number(error_of_power()));
   // Towards 0, where numbers are not farther apart, the farthest that pow may round. It is the power again, or the
   // power is above the greatest that is quick; the limit is above the power if that is below the least.
   out.least = at_most(power, 1 / kLeast);

@@ -1,7 +1,7 @@
 // pow with the exponents of cfg::calls_quick_power(), by products and roots.
 //
 // A product or a root is known with its error, so it is known which number is the nearest to the exact power, and how
-// near it is. pow may round another number than the exact power, which it is known to be near: see `kErrorOfPower`.
+// near it is. pow may round another number than the exact power, which it is known to be near: see error_of_power().
 // So if all numbers that are as near to the exact power round to one, and it is between 2**-32 and 2**32, pow gives
 // that. Else it has to be called: for one number in fifty.
 #pragma once

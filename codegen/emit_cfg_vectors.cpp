@@ -2,6 +2,8 @@
 // part; with AVX2, conditions are vectors of bits, and all lanes take part.
 #include "codegen/emit_cfg_vectors.h"
 
+#include <immintrin.h>
+
 #include <bit>
 
 #include "codegen/emit_cfg_power.h"
@@ -505,19 +507,43 @@ void CfgVectors::emit_float(Id id) {
 
 namespace {
 
+// Results go into the vector in a register: a load of a vector would wait for stores of single lanes.
+__attribute__((target("avx512f"))) void put_into_eight(double* results, const double* found, uint64_t lanes) {
+  __m512d all = _mm512_loadu_pd(results);
+  for (; lanes != 0; lanes &= lanes - 1)
+    all =
+        _mm512_mask_mov_pd(all, static_cast<__mmask8>(lanes & -lanes), _mm512_set1_pd(found[std::countr_zero(lanes)]));
+  _mm512_storeu_pd(results, all);
+}
+
+__attribute__((target("avx2"))) void put_into_four(double* results, const double* found, uint64_t lanes) {
+  __m256d all = _mm256_loadu_pd(results);
+  const __m256i bits = _mm256_setr_epi64x(1, 2, 4, 8);
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const __m256i here = _mm256_cmpeq_epi64(bits, _mm256_set1_epi64x(static_cast<int64_t>(lanes & -lanes)));
+    all = _mm256_blendv_pd(all, _mm256_set1_pd(found[std::countr_zero(lanes)]), _mm256_castsi256_pd(here));
+  }
+  _mm256_storeu_pd(results, all);
+}
+
 /// The lanes whose bit is 0.
+template <auto put_into>
 void call_in_lanes(double (*function)(double, double), const double* x, double exponent, double* results,
                    int64_t done) {
   forget_upper_halves();
-  for (; done != -1; done |= done + 1) {
-    const int lane = std::countr_one(static_cast<uint64_t>(done));
-    results[lane] = function(x[lane], exponent);
+  double found[8];
+  for (auto lanes = ~static_cast<uint64_t>(done); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    found[lane] = function(x[lane], exponent);
   }
+  put_into(results, found, ~static_cast<uint64_t>(done));
 }
 
 }  // namespace
 
-const void* function_for_lanes() { return reinterpret_cast<const void*>(&call_in_lanes); }
+const void* function_for_lanes(bool eight) {
+  return reinterpret_cast<const void*>(eight ? &call_in_lanes<put_into_eight> : &call_in_lanes<put_into_four>);
+}
 
 CfgVectors::Mem CfgVectors::on_stack(int which, const Node& n) {
   constexpr int kBytes = 64;
@@ -582,7 +608,7 @@ void CfgVectors::emit_power(Id id) {
   cc_.lea(xs, of_x);
   cc_.lea(results, of_result);
   cc_.vmovsd(second, literal({std::bit_cast<uint64_t>(exponent)}, 8));
-  numbers_.addresses().load(target, function_for_lanes());
+  numbers_.addresses().load(target, function_for_lanes(n.lanes == 8));
   asmjit::InvokeNode* call = nullptr;
   cc_.invoke(&call, target,
              asmjit::FuncSignatureT<void, void*, void*, double, void*, int64_t>(asmjit::CallConvId::kCDecl));

@@ -24,7 +24,7 @@ class CfgNumbers {
 };
 
 /// What the code calls, next to the functions of the graph.
-const void* function_for_lanes();
+const void* function_for_lanes(bool eight);
 
 class CfgVectors {
  public:

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 namespace framejit::cfg {
 
@@ -103,6 +106,20 @@ bool calls_quick_power(const Cfg& cfg, const Node& n) {
   const Id number = by.op == Op::Splat ? by.args[0] : n.args[1];
   const auto exponent = std::bit_cast<double>(cfg.at(number).imm);
   return cfg.is_const(number) && (exponent == 2 || exponent == 3 || exponent == 0.5);
+}
+
+bool is_power_fused() {
+  // Roots that glibc rounds another way with fused operations than without; it has both.
+  static const bool fused = [] {
+    constexpr std::pair<double, double> kFused[] = {
+        {0x1.2ef9b3bf3f136p+1, 0x1.89db69feb00b5p+0}, {0x1.2efde3d930f7dp+1, 0x1.89de22d4fdfa1p+0},
+        {0x1.3582ba47e8e46p+1, 0x1.8e150c7d07ee7p+0}, {0x1.1bf3993088598p+0, 0x1.0d9d21a9816f3p+0},
+        {0x1.2eb9b5dd51fd4p+1, 0x1.89b1cfdea0ae1p+0}, {0x1.7c01d2c08f7ccp+1, 0x1.b917fc4d27069p+0}};
+    volatile double half = 0.5;
+    return std::all_of(std::begin(kFused), std::end(kFused),
+                       [&](const auto& root) { return std::pow(root.first, half) == root.second; });
+  }();
+  return fused;
 }
 
 Id Cfg::add_param(uint32_t block, Type type, uint8_t lanes) {

@@ -169,6 +169,8 @@ struct Cfg {
 bool calls_in_lanes(const Cfg& cfg, const Node& n);
 /// Is this a call of pow with a constant exponent that code generation has products and roots for, also in lanes?
 bool calls_quick_power(const Cfg& cfg, const Node& n);
+/// Does the C library's pow round fewer times, because its products and sums are fused? Found out once.
+bool is_power_fused();
 
 std::string print(const Cfg& cfg);
 /// All that machine code depends on, as bytes: the same in each process. Addresses are numbers, in the order in which

@@ -36,7 +36,7 @@ class Writer {
     number(f->result);
     number(f->operands);
     number(f->operand);
-    number(f->is_power);
+    number(f->is_power ? 1 + is_power_fused() : 0);
     number(f->in_lanes != nullptr);
     if (f->in_lanes) address(reinterpret_cast<const void*>(f->in_lanes));
   }
