@@ -153,7 +153,9 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     count_items(joint, node);
     return joint;
   }
-  if (static_cast<int32_t>(now(py::kZipStrict)) != 0) return std::nullopt;
+  // Of zip(*rows), say. Each part is compared with all others, and is a number that the rounds hand on.
+  constexpr Py_ssize_t kMostJoint = 16;
+  if (static_cast<int32_t>(now(py::kZipStrict)) != 0 || PyTuple_GET_SIZE(from) > kMostJoint) return std::nullopt;
   t.entry_checks.push_back(node(cfg::Op::Eq, loaded(py::kZipStrict, cfg::Mem::I32), t.integer(0)));
   guard(t.executor, GuardKind::Length, inside(), nullptr, nullptr, PyTuple_GET_SIZE(from));
   joint.holds = "z";

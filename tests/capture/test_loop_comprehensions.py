@@ -319,3 +319,19 @@ def test_short_comprehensions_of_constants_do_not_break():
 
     marked = compare(flat, lambda: ())
     assert not marked._report()["breaks"]
+
+
+@pytest.mark.parametrize(("count", "compiled"), [(2, 1), (16, 1), (17, 0), (3000, 0)])
+def test_a_zip_of_many_is_left_to_the_interpreter(count, compiled):
+    """Each of its iterators would be compared with all others, and be a number that the rounds hand on."""
+
+    def sums(columns):
+        total = 0
+        for items in columns:
+            total += items[0] - items[1]
+        return total
+
+    def columns_of_rows():
+        return (zip(*[list(range(k, k + 400)) for k in range(count)]),)
+
+    assert len(loops(compare(sums, columns_of_rows))) == compiled
