@@ -274,9 +274,11 @@ Ref<PyCodeObject> new_code(PyCodeObject* code, const WrittenCode& written, PyObj
   Ref<> linetable = bytes_of(written.linetable);
   Ref<> exceptiontable = bytes_of(written.exceptiontable);
   if (!consts || !bytecode || !linetable || !exceptiontable) return {};
-  return Ref<PyCodeObject>::steal(py::code_like(
+  auto made = Ref<PyCodeObject>::steal(py::code_like(
       code, bytecode.get(), linetable.get(), exceptiontable.get(), consts.get(),
       code->co_stacksize + (has_reserved_stack(code) ? 0 : SplicedCode::kExtraStack), code->co_flags, code->co_names));
+  if (made) py::prepare_soon(made.get());
+  return made;
 }
 
 }  // namespace

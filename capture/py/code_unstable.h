@@ -31,6 +31,7 @@ inline void copy_jump(PyCodeObject*, uint32_t) {}
 
 /// Has the interpreter put its own instructions into the code? It does so when the code is made.
 inline bool is_prepared(PyCodeObject*) { return true; }
+inline void prepare_soon(PyCodeObject*) {}
 
 inline Py_ssize_t request_extra_index(freefunc free) { return PyUnstable_Eval_RequestCodeExtraIndex(free); }
 inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {

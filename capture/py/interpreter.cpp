@@ -1,3 +1,5 @@
+#include "capture/py/frame.h"
+
 #include "capture/py/cpython/objects.h"
 
 #include "capture/py/interpreter.h"
@@ -31,5 +33,7 @@ void set_annotate(PyObject* function, PyObject* annotate) {
 }
 
 bool is_sole_argument(PyObject* argument) { return py::is_sole_argument(argument); }
+
+void prepare_soon(PyCodeObject* code) { py::prepare_soon(code); }
 
 }  // namespace framejit::capture

@@ -20,5 +20,7 @@ void set_annotate(PyObject* function, PyObject* annotate);
 /// Is the one reference to this argument of a C function that of the caller's stack, which drops it? A reference count
 /// does not say so from 3.14 on.
 bool is_sole_argument(PyObject* argument);
+/// Lets the interpreter put its own instructions into the code at its next run, not after some runs (3.11).
+void prepare_soon(PyCodeObject* code);
 
 }  // namespace framejit::capture

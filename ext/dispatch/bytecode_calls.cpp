@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "capture/py/interpreter.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/stats.h"
 #include "ext/region/profitability.h"
@@ -21,11 +22,15 @@ region::Side begin_call(CodeState& state, capture::py::Slots slots) {
   state.comparison.count_call();
   if (state.comparison.is_timing() || !state.compares() || state.is_generator()) return region::Side::Compiled;
   state.budget.begin_call();
-  return state.comparison.begin_call(slots, module::argument_slots(state.code()));
+  const region::Side side = state.comparison.begin_call(slots, module::argument_slots(state.code()));
+  // Its first runs would be slower than those to come.
+  if (side == region::Side::Bytecode) capture::prepare_soon(state.code());
+  return side;
 }
 
 bool begin_declined(CodeState& state) {
   if (!state.comparison.begin_declined()) return false;
+  capture::prepare_soon(state.code());
   ++state.depth;
   return true;
 }

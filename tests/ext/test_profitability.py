@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import gc
+import sys
 from collections import Counter
 
 import framejit as fj
@@ -490,3 +492,29 @@ def test_large_rounds_at_o1_are_not_measured(clock):
     for _ in range(10):
         np.testing.assert_allclose(contracted(x, 40, []), marked(x, 40, []), rtol=1e-12)
     assert not any(demoted(marked))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the interpreter's own instructions are in the code from its start")
+def test_the_bytecode_is_prepared_before_it_has_its_turn(clock):
+    """CPython 3.11 does so after eight calls: a loop by `while` would be timed as it never is again."""
+
+    def words(text):
+        y, found = X * 2.0, 0
+        gc.isenabled()
+        i = 0
+        while i < len(text):
+            i += text[i].isspace()
+            i += 1
+            found += 1
+        return y, found
+
+    def is_prepared():
+        names = [instruction.opname for instruction in dis.get_instructions(words, adaptive=True)]
+        return any("__" in name or "ADAPTIVE" in name for name in names)
+
+    clock.takes.update(compiled=100_000, bytecode=100_000)
+    marked = fj.jit(words)
+    while not clock.read["bytecode"]:
+        assert not is_prepared()
+        marked("some words in a row")
+    assert is_prepared()

@@ -78,6 +78,10 @@ inline void copy_jump(PyCodeObject* code, uint32_t unit) {
 
 /// Has the interpreter put its own instructions into the code? It does so once the code has run some times.
 inline bool is_prepared(PyCodeObject* code) { return code->co_warmup == 0; }
+/// Lets it do so at the next run. It counts calls, and only some of the jumps back.
+inline void prepare_soon(PyCodeObject* code) {
+  if (code->co_warmup != 0) code->co_warmup = -1;
+}
 
 inline Py_ssize_t request_extra_index(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
 inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {
