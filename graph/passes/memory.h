@@ -44,7 +44,7 @@ class Replacements {
   explicit Replacements(const Graph& graph) : to_(graph.value_count(), kNoValue) {}
   void add(ValueId from, ValueId to) { to_[index(from)] = to; }
   ValueId operator()(ValueId v) const {
-    while (to_[index(v)] != kNoValue) v = to_[index(v)];
+    while (index(v) < to_.size() && to_[index(v)] != kNoValue) v = to_[index(v)];
     return v;
   }
   /// Renames in one node; true where something changed.

@@ -27,6 +27,14 @@ struct Written {
   uint32_t value_version = 0;  // of the value's root when it was written
 };
 
+/// Are elements repeated along an axis? There are fewer of them to read, then.
+bool is_broadcast(const Type& t) {
+  for (int axis = 0; axis < t.rank(); ++axis)
+    if (t.strides[static_cast<std::size_t>(axis)] == Dim(0) && t.shape[static_cast<std::size_t>(axis)] != Dim(1))
+      return true;
+  return false;
+}
+
 bool depends_on_layout(Op op) { return def(op).exactness != Exactness::Native; }
 
 class Forwarder {
@@ -99,8 +107,8 @@ class Forwarder {
     if (value.shape != graph_.type(operand).shape || version_[index(graph_.root(last.value))] != last.value_version)
       return operand;
     // The result of a `put` is written into the memory of its array, so it has no memory of its own to read from.
-    const bool computed =
-        !value.is_view() && graph_.node(last.value).op != Op::Param && graph_.node(last.value).op != Op::Put;
+    const Op op = graph_.node(graph_.root(last.value)).op;
+    const bool computed = (!value.is_view() || is_broadcast(value)) && op != Op::Param && op != Op::Put;
     if (!computed || (n.op == Op::Write && graph_.root(last.value) == n.type.root)) return operand;
     if (depends_on_layout(n.op) && value.strides != graph_.type(operand).strides) return operand;
     return last.value;

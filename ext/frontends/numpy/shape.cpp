@@ -528,9 +528,11 @@ Captured<Value*> call_repeat(const Call& call) {
   const auto along = static_cast<std::size_t>(axis);
   shape[along] = settle(session, shape[along] * *count);
   apart.insert(apart.begin() + axis + 1, *count);
+  if (type.shape[along] == Dim(1)) apart = shape;
+  else elements = builder.expand_dims(elements, axis + 1);
   const ValueId result = builder.empty(type.dtype, std::move(shape));
   FRAMEJIT_TRY(place, built(builder.reshape(result, apart)));
-  FRAMEJIT_TRY(repeated, built(builder.broadcast_to(builder.expand_dims(elements, axis + 1), std::move(apart))));
+  FRAMEJIT_TRY(repeated, built(builder.broadcast_to(elements, std::move(apart))));
   FRAMEJIT_REQUIRE(write(session, place, repeated));
   return fresh_array(session, result);
 }
