@@ -289,4 +289,26 @@ def test_averages_and_histograms_have_gradients_of_their_weights(f):
         assert_gradients(f, weights)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.bincount([3, 1, 1, 0], x) ** 2,
+        lambda x: np.bincount(np.array([0, 2, 2, 7]), weights=x, minlength=2) ** 3,
+        lambda x: np.repeat(x, np.array([2, 0, 1, 3])) ** 2 * np.arange(6.0),
+        lambda x: (x * MATRIX).repeat(np.array([3, 1]), axis=0) ** 2,
+        lambda x: np.delete(x, np.array([0, 2, 2])) ** 2,
+        lambda x: np.delete(x * MATRIX, [True, False, True, False], axis=1) ** 2,
+        lambda x: np.delete(x, slice(None, None, 2)) ** 3,
+        lambda x: np.insert(x, np.array([0, 2, 2]), x[1:] * 2) ** 2 * np.arange(7.0),
+        lambda x: np.insert(x * MATRIX, 1, x[0], axis=1) ** 2 * np.arange(10.0).reshape(2, 5),
+        lambda x: np.insert(MATRIX, [0, 4], x[:2], axis=1) ** 2,
+    ],
+)
+def test_functions_whose_arguments_say_how_long_the_result_is(f):
+    x = np.array([0.7, 1.5, 0.4, 2.0])
+    for marked in (f, fj.jit(f)):
+        assert_gradients(marked, x)
+        np.testing.assert_array_equal(fj.value_and_grad(marked)(x)[0], f(x))
+
+
 MATRIX = np.arange(8.0).reshape(2, 4) ** 1.5

@@ -147,6 +147,8 @@ class Traced(Followed):
             raise lost(f"{function.__name__} with out=")
         if function is np.copyto:
             return _change(function, args, keywords)
+        if function in _OF_OTHER_LENGTHS:
+            return _OF_OTHER_LENGTHS[function](*args, **keywords)
         if function in _WRITERS:
             return _WRITERS[function](*args, **keywords)
         return apply(function, args, keywords)
@@ -177,6 +179,8 @@ class Traced(Followed):
             return apply(getattr(np, name), (self,), {})
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        if name == "repeat":
+            return functools.partial(_repeat, self)
         if name in _WRITING_METHODS:
             return functools.partial(_WRITING_METHODS[name], self)
         if not callable(getattr(np.ndarray, name)) or name in _UNFOLLOWED:
@@ -335,6 +339,43 @@ _WRITERS = {
     np.fill_diagonal: _writing(np.fill_diagonal, _fill_diagonal),
 }
 _WRITING_METHODS = {"put": _WRITERS[np.put], "fill": _writing(np.ndarray.fill, _fill)}
+
+
+# --- Functions whose results have as many elements as their arguments say --------------------------------------------------
+# As calls whose results' lengths are known from the shapes of arguments.
+
+
+def _array(value: Any) -> Any:
+    return value if type(value) is Traced else np.asarray(value)
+
+
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    a = _array(a)
+    return np.ravel(a)[np.repeat(_numbers(a), repeats, axis)]
+
+
+def _delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    arr = _array(arr)
+    return np.ravel(arr)[np.delete(_numbers(arr), plain_value(obj), axis)]
+
+
+def _insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    arr, values = _array(arr), _array(values)
+    places = np.insert(_numbers(arr), plain_value(obj), _numbers(values) + arr.size, axis)
+    return np.concatenate([np.ravel(arr), np.ravel(values).astype(arr.dtype)])[places]
+
+
+def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    counts = np.bincount(plain_value(x), plain_value(weights), minlength)
+    return apply(np.bincount, (x, weights, counts.size), {})
+
+
+_OF_OTHER_LENGTHS: dict[Any, Callable[..., Any]] = {
+    np.repeat: _repeat,
+    np.delete: _delete,
+    np.insert: _insert,
+    np.bincount: _bincount,
+}
 
 
 # --- Operators ------------------------------------------------------------------------------------------------------------
