@@ -138,7 +138,10 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Li
   const auto wraps =
       is_call ? library_calls::library_call_operands(node.index()) : std::vector<Wrap>(inputs.size(), Wrap::NdArray);
   const auto none = [&](std::string why) { return Unexpected<NoGradient>{{std::move(why), at.call}}; };
-  if (!wraps || !rules()) return none("a custom_op");
+  if (!wraps || !rules()) {
+    const library_calls::LibraryCall* made = is_call ? library_calls::library_call_at(node.index()) : nullptr;
+    return none(made ? name_of((made->first ? made->first : made)->callable.get()) : "a custom_op");
+  }
   std::vector<Ref<>> handles;
   for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
   const LibraryCallArguments call =

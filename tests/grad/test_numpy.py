@@ -311,4 +311,12 @@ def test_functions_whose_arguments_say_how_long_the_result_is(f):
         np.testing.assert_array_equal(fj.value_and_grad(marked)(x)[0], f(x))
 
 
+@pytest.mark.parametrize("f", [np.unique, lambda x: np.union1d(x, MATRIX), lambda x: np.unique(x, return_counts=True)[0]])
+def test_sets_have_no_gradient_instead_of_zeros(f):
+    with pytest.raises(fj.GraphBreakError, match="without a gradient: (unique|union1d)"):
+        fj.grad(lambda x: (f(x) ** 2).sum())(np.array([0.7, 1.5, 0.4, 2.0]))
+    found = fj.grad(lambda x: (x[np.unique(x, return_index=True)[1]] * np.arange(3.0)).sum())(np.array([2.0, 1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(found, [1, 0, 0, 2])
+
+
 MATRIX = np.arange(8.0).reshape(2, 4) ** 1.5

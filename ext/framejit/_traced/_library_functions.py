@@ -39,7 +39,10 @@ def rounded(number: Any, digits: Any) -> Any:
 
 
 def _sized(name: str) -> Callable[..., Any]:
-    """The function of NumPy's, of arrays, whose results have as many items as it finds: how many, and the results with room for all."""
+    """The function of NumPy's, of arrays, whose results have as many items as it finds: the results with room for all, and how many.
+
+    The number is the last result, because gradients flow through a call if its first result can have one.
+    """
     function = getattr(np, name)
 
     def sized(*args: Any, **keywords: Any) -> Any:
@@ -49,7 +52,7 @@ def _sized(name: str) -> Callable[..., Any]:
         results = [np.empty(most, one.dtype) for one in found]
         for result, one in zip(results, found, strict=True):
             result[: one.size] = one.reshape(-1)
-        return found[0].size, *results
+        return *results, found[0].size
 
     sized.__name__ = name
     return sized

@@ -237,7 +237,7 @@ def _unique(
     ar = np.asanyarray(ar)
     if axis is not None:
         graph_break("np.unique along an axis")
-    count, *results = _library_functions.unique(ar, return_index, return_inverse, return_counts, **how)
+    *results, count = _library_functions.unique(ar, return_index, return_inverse, return_counts, **how)
     inverse = results.pop(2 if return_index else 1) if return_inverse else None
     found = [*_library_functions.head(count, *results)]
     if return_inverse:
@@ -251,7 +251,7 @@ def _set_function(name: str) -> Callable[..., Any]:
     def of_sets(ar1: Any, ar2: Any, *args: Any, **keywords: Any) -> Any:
         if name == "union1d" and (isinstance(ar1, (int, float, complex)) or isinstance(ar2, (int, float, complex))):
             graph_break("np.union1d of a number, whose dtype is that of the other argument")
-        count, *results = function(np.asanyarray(ar1), np.asanyarray(ar2), *args, **keywords)
+        *results, count = function(np.asanyarray(ar1), np.asanyarray(ar2), *args, **keywords)
         found = _library_functions.head(count, *results)
         return found if len(found) > 1 else found[0]
 
