@@ -205,8 +205,8 @@ class TensorFrontend final : public capture::Frontend {
     return session.values().array(own ? item->id() : session.builder().copy(item->id(), 'C'), Wrap::Tensor);
   }
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
-    if (value->is_array() && value->wrap() == Wrap::NdArray)
-      return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
+    if (!is_assignable(*value))
+      return break_at(BreakId::WouldRaise, "a value for items of a Tensor that is no Tensor, number, list or tuple");
     return write_item(session, plain(session, array), none_for_true(session, plain(session, key)),
                       plain(session, value), Wrap::Tensor);
   }
@@ -220,6 +220,13 @@ class TensorFrontend final : public capture::Frontend {
  private:
   static bool is_sequence(const Value& value) {
     return value.kind == ValueKind::List || value.kind == ValueKind::Tuple;
+  }
+
+  /// May it be assigned to items of a Tensor? NumPy takes more, such as None, for arrays.
+  static bool is_assignable(const Value& value) {
+    if (value.is_array()) return value.wrap() != Wrap::NdArray;
+    return value.kind == ValueKind::Int || is_sequence(value) ||
+           (value.is_constant() && tensor::is_number_operand(value.object.get()));
   }
 
   /// Items are those of the arrays that Tensors are made of.

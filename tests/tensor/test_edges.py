@@ -158,3 +158,23 @@ def test_gradients_of_parts_with_negative_ids():
 
     for g in (fj.grad(f), fj.jit(lambda *args: fj.grad(f)(*args))):
         np.testing.assert_array_equal(g(Tensor(INPUTS["a"]), Tensor(INPUTS["ids"])).asnumpy(), np.float32([3, 0, 7.5]))
+
+
+@pytest.mark.parametrize("value", [None, "2", {}, range(2), np.float32([1, 2]), (1.5, 2), [1, 2], 3, np.float32(0.5), True])
+@pytest.mark.parametrize("key", [0, slice(0, 2), Tensor(np.int32([0, 1])), Tensor(np.array([True, True, False]))], ids=str)
+def test_items_take_tensors_numbers_lists_and_tuples_only(key, value):
+    def assign(t):
+        t[key] = value
+        return t * 1
+
+    found = []
+    for f in (assign, fj.jit(assign)):
+        t = Tensor(np.float32([1, 2, 3]))
+        try:
+            f(t)
+        except (TypeError, ValueError) as error:
+            found.append((type(error), str(error), t.asnumpy().tolist()))
+        else:
+            found.append(t.asnumpy().tolist())
+    assert found[0] == found[1]
+    assert isinstance(found[0], list) or not isinstance(value, (int, np.float32))
