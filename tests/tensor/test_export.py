@@ -393,6 +393,18 @@ def writes_into(w):
     return w * 2
 
 
+def factorial(n):
+    return n if n < 2 else n * factorial(n - 1)
+
+
+def factorial_in_rounds(n):
+    product = n
+    while n > 1:
+        n = n - 1
+        product = product * n
+    return product
+
+
 @pytest.mark.parametrize(
     ("function", "args", "error", "says"),
     [
@@ -402,6 +414,7 @@ def writes_into(w):
         (writes_into_a_tensor, (numbers(3),), ValueError, "writes into STATE"),
         (writes_into, (WEIGHT,), ValueError, r"writes into args\[0\]"),
         (remembers, (np.ones(3),), ValueError, "changes an object"),
+        (factorial, (numbers(1),), fj.GraphBreakError, r"(?s)a recursive call below the depth of inlining\n.*if n < 2"),
         (lambda x: doubled(x) + 1, (np.ones(3),), ValueError, "custom_op"),
         (lambda x: x, (np.ones(3),), ValueError, "computes nothing"),
         (lambda x: (x + 1, {1, 2}), (np.ones(3),), ValueError, "the result must be of"),
@@ -417,6 +430,13 @@ def test_what_cannot_be_exported(function, args, error, says, tmp_path):
         fj.export(function, *args, file_name=tmp_path / "f.mindir")
     assert [path.name for path in tmp_path.iterdir()] == ["f.mindir"] and (tmp_path / "f.mindir").read_bytes() == b"old"
     assert seen == []
+
+
+def test_a_loop_does_what_a_recursion_cannot(tmp_path):
+    n = Tensor(np.float32([5.0]))
+    assert fj.jit(factorial)(n).asnumpy() == factorial(n).asnumpy() == [120.0]
+    again = reload(factorial_in_rounds, n, path=tmp_path / "f.mindir")
+    assert again(Tensor(np.float32([6.0]))).asnumpy() == [720.0]
 
 
 def test_two_parameters_of_one_name(tmp_path):
