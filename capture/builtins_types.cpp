@@ -148,14 +148,21 @@ Captured<Value*> make_super(Executor& x, Values args) {
   return v;
 }
 
+/// The element of an array as it is now; what is written into the array later does not reach it. Python's numbers of
+/// Tensors count as constants in gradients, as in eager code.
+graph::ValueId read_now(Session& s, const Value& array) {
+  const graph::ValueId id = s.builder().copy(array.id(), 'C');
+  if (array.wrap() == Wrap::Tensor) s.tapes().add_stop(id);
+  return id;
+}
+
 Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
   if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return to_float(x, v);
   if (frontend_of(x, *v)) {
     const graph::Type type = s.graph().type(v->id());  // a copy: nodes are added below
     if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
-      // The number is read now; what is written into the array later does not reach it.
-      graph::ValueId id = v->wrap() == Wrap::NumpyScalar ? v->id() : s.builder().copy(v->id(), 'C');
+      graph::ValueId id = v->wrap() == Wrap::NumpyScalar ? v->id() : read_now(s, *v);
       if (type.dtype != graph::DType::F64) {
         graph::BuildResult cast = s.builder().cast(id, graph::DType::F64);
         if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
@@ -185,9 +192,8 @@ Captured<Value*> make_int(Executor& x, Value* v) {
     const graph::Type type = x.session().graph().type(v->id());
     const bool real = type.dtype == graph::DType::F64 || type.dtype == graph::DType::F32;
     if (real && type.rank() == 0) {
-      // The number is read now; what is written into the array later does not reach it.
       const bool array = v->wrap() == Wrap::NdArray || v->wrap() == Wrap::Tensor;
-      return truncated(x, array ? x.session().builder().copy(v->id(), 'C') : v->id());
+      return truncated(x, array ? read_now(x.session(), *v) : v->id());
     }
   }
   if (!known || !is_plain(known->object.get()) || PyUnicode_CheckExact(known->object.get())) {

@@ -621,7 +621,11 @@ class TensorFrontend final : public capture::Frontend {
                          return x->is_none() || (x->is_constant() && x->object.get() == Py_False);
                        });
     if (!data || !plain) return break_at(BreakId::UnsupportedArgument, "Tensor()");
-    if (data->kind == ValueKind::List || data->kind == ValueKind::Tuple) return of_numbers(session, data, rule);
+    if (data->kind == ValueKind::List || data->kind == ValueKind::Tuple) {
+      FRAMEJIT_TRY(made, of_numbers(session, data, rule));
+      session.tapes().add_stop(made->id());  // no gradient goes to Tensors in the sequence, as in eager code
+      return made;
+    }
     Value* array = data;
     if (!is_owned(*data)) {
       FRAMEJIT_TRY(made, to_array(session, std::span(&data, 1)));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import framejit as fj
 import numpy as np
 import pytest
@@ -534,3 +536,34 @@ def test_weights_of_counts():
     assert fj.grad(ops.bincount)(x).asnumpy().tolist() == [0, 0, 0]
     with pytest.raises(ValueError, match="same length"):
         ops.bincount(x, weights[:2])
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda y: float(y[0]),
+        lambda y: int(y.sum()),
+        lambda y: y[0].item(),
+        lambda y: y.item(1),
+        lambda y: y.tolist()[1],
+        lambda y: float(y.sum()) + 1.0,
+        lambda y: math.sqrt(y.sum()),
+        lambda y: Tensor(float(y[0])),
+        lambda y: ops.full((3,), y[0].item()),
+        lambda y: Tensor([y[0], y[1], y[2]]),
+        lambda y: Tensor([float(y[0]), 1.0, 2.0]),
+    ],
+)
+def test_pythons_numbers_of_tensors_count_as_constants(number):
+    x, y = Tensor(np.float32([1, 2, 3])), Tensor(np.float32([3.5, 4.25, 6]))
+
+    def f(x, y):
+        return x * number(y) + y * y
+
+    plain = Tensor(np.zeros(3, np.float32)) + number(y)
+    results = [fj.grad(f, (0, 1))(x, y), fj.grad(fj.jit(f), (0, 1))(x, y)]
+    with fj.stance("force_eager"):
+        results.append(fj.grad(f, (0, 1))(x, y))
+    for of_x, of_y in results:
+        assert of_x.asnumpy().tolist() == plain.asnumpy().tolist()
+        assert of_y.asnumpy().tolist() == [7, 8.5, 12]

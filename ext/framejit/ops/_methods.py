@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._control import is_compiling
 from framejit._api._dtypes import ALL
 from framejit._autodiff._hooks import register_hook
+from framejit._autodiff._primitives import stop
 from framejit._core import _array, _tensor
 from framejit._tensors import _dlpack
 from framejit.ops import _create, _elementwise, _random, _reduce, _shape
@@ -26,14 +28,19 @@ def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
     return _tensor(_array(self, dtype))
 
 
+def _elements(self: Any) -> Any:
+    """The array of a Tensor as a constant in gradients, as Python's numbers are."""
+    return _array(stop(self)) if is_compiling() else self.asnumpy()
+
+
 def item(self: Any, *args: Any) -> Any:
     """One element as a Python number."""
-    return _array(self).item(*args)
+    return _elements(self).item(*args)
 
 
 def tolist(self: Any) -> Any:
     """The elements as nested lists of Python numbers."""
-    return _array(self).tolist()
+    return _elements(self).tolist()
 
 
 def numpy(self: Any) -> Any:
