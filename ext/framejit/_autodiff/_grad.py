@@ -169,7 +169,7 @@ def _make(
             leaves = _leaves(main)
             seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
             gradients = list(pull(tape, tuple(leaves), tuple(seeds), (*watched, *weights)))
-            if hooked and not one_call and type(tape) is not Tape:  # captured: a Tape calls them itself
+            if not one_call and hooked and type(tape) is not Tape:  # captured: a Tape calls them itself
                 gradients = _through_hooks(gradients, (*watched, *weights))
         finally:  # an `except` would hide from capture that exceptions leave the function
             close(tape)
