@@ -107,13 +107,13 @@ bool read_tridiagonal(const LibraryCall& call, NativeCall& out) {
 }
 
 bool run_tridiagonal(NativeCall& native, std::span<const StridedArray> arrays, graph::FlagRule rule) {
+  const module::ScopedGil gil;
   const auto operand = [&](Argument k) -> const StridedArray& { return arrays[native.indices[k]]; };
   const int64_t rows = operand(Diagonal).shape.empty() ? 0 : operand(Diagonal).shape[0];
   const auto lower = vector_in(operand(Lower), rows - 1), diagonal = vector_in(operand(Diagonal), rows),
              upper = vector_in(operand(Upper), rows - 1), right = vector_in(operand(Right), rows);
   if (native.given_up || rows < runtime::kLeastEquations || !lower || !diagonal || !upper || !right)
     return native.otherwise(native.call, arrays, rule);
-  const module::ScopedGil gil;
   Ref<> eliminated = memory_for(operand(Diagonal)), above = memory_for(operand(Upper)), x = memory_for(operand(Right));
   Ref<> info = Ref<>::steal(PyLong_FromLong(0));
   clear_error();
