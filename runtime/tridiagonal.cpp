@@ -129,7 +129,7 @@ FRAMEJIT_IN_VECTORS inline void store_row(Four v, double* to, const int64_t* lan
   for (int l = 0; l < kLanes; ++l) to[lanes[l]] = row[l];
 }
 
-/// What eliminate() does, of `blocks` times four rows from the second one of each part on.
+/// Does what eliminate() does for `blocks` times four rows of each part, from its second row on.
 FRAMEJIT_IN_VECTORS bool eliminate_blocks(const System& s, const int64_t* lanes, int64_t blocks) {
   const TridiagonalSolution& to = s.to;
   const Four sign = _mm256_set1_pd(-0.0), zero = _mm256_setzero_pd();
@@ -188,7 +188,7 @@ FRAMEJIT_IN_VECTORS bool eliminate_blocks(const System& s, const int64_t* lanes,
   return true;
 }
 
-/// What substitute() does, of `blocks` times four rows from the last one to the first one of each part.
+/// Does what substitute() does for `blocks` times four rows of each part, from the last of them to the first.
 FRAMEJIT_IN_VECTORS void substitute_blocks(const System& s, const int64_t* lanes, int64_t blocks) {
   const TridiagonalSolution& to = s.to;
   Four next[kVectors], after[kVectors];
@@ -216,7 +216,7 @@ FRAMEJIT_IN_VECTORS void substitute_blocks(const System& s, const int64_t* lanes
   }
 }
 
-/// Of a part: what its first row is before the elimination, and the right sides of its last two rows after it.
+/// The first row of a part before the elimination, and the right sides of its last two rows after it.
 struct Ends {
   double diagonal, right;
   std::array<double, 2> last;

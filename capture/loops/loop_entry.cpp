@@ -153,7 +153,7 @@ std::optional<Typed> iterator_at_entry(LoopTranslator& t, PyObject* o, const Sou
     count_items(joint, node);
     return joint;
   }
-  // Of zip(*rows), say. Each part is compared with all others, and is a number that the rounds hand on.
+  // zip(*rows) may have thousands of parts. Each is compared with all others, and the rounds hand on where it is.
   constexpr Py_ssize_t kMostJoint = 16;
   if (static_cast<int32_t>(now(py::kZipStrict)) != 0 || PyTuple_GET_SIZE(from) > kMostJoint) return std::nullopt;
   t.entry_checks.push_back(node(cfg::Op::Eq, loaded(py::kZipStrict, cfg::Mem::I32), t.integer(0)));
