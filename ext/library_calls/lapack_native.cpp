@@ -81,9 +81,8 @@ std::optional<std::span<const double>> vector_in(const StridedArray& a, int64_t 
   return std::span(reinterpret_cast<const double*>(a.data), static_cast<std::size_t>(length));
 }
 
-/// An array over the operand's memory, if nothing else reads that, or a new one.
-Ref<> memory_for(const StridedArray& operand) {
-  return array_of(operand.shape[0], operand.is_last_use ? reinterpret_cast<double*>(operand.data) : nullptr);
+Ref<> memory_of(const StridedArray& operand, bool is_free) {
+  return array_of(operand.shape[0], is_free ? reinterpret_cast<double*>(operand.data) : nullptr);
 }
 
 }  // namespace
@@ -114,7 +113,13 @@ bool run_tridiagonal(NativeCall& native, std::span<const StridedArray> arrays, g
              upper = vector_in(operand(Upper), rows - 1), right = vector_in(operand(Right), rows);
   if (native.given_up || rows < runtime::kLeastEquations || !lower || !diagonal || !upper || !right)
     return native.otherwise(native.call, arrays, rule);
-  Ref<> eliminated = memory_for(operand(Diagonal)), above = memory_for(operand(Upper)), x = memory_for(operand(Right));
+  // Is it an operand that the function may compute in, and that nothing else reads?
+  const auto is_free = [&](Argument k) {
+    const std::vector<std::size_t>& slots = native.call->computed_in;
+    return operand(k).is_last_use && std::find(slots.begin(), slots.end(), native.indices[k]) != slots.end();
+  };
+  Ref<> eliminated = memory_of(operand(Diagonal), is_free(Diagonal)), above = memory_of(operand(Upper), is_free(Upper)),
+        x = memory_of(operand(Right), is_free(Right));
   Ref<> info = Ref<>::steal(PyLong_FromLong(0));
   clear_error();
   if (!eliminated || !above || !x || !info) return false;
@@ -125,7 +130,7 @@ bool run_tridiagonal(NativeCall& native, std::span<const StridedArray> arrays, g
   _mm_setcsr(flags);
   if (!solved) {
     native.given_up = true;
-    const bool lost = operand(Diagonal).is_last_use || operand(Upper).is_last_use || operand(Right).is_last_use;
+    const bool lost = is_free(Diagonal) || is_free(Upper) || is_free(Right);
     return !lost && native.otherwise(native.call, arrays, rule);
   }
   Ref<> items = Ref<>::steal(PyTuple_Pack(kResults, Py_None, eliminated.get(), above.get(), x.get(), info.get()));

@@ -167,6 +167,22 @@ bool is_left_alone(const LibraryCall& call) {
   });
 }
 
+namespace {
+
+/// How often the operand stands in the call.
+std::size_t count_uses(const LibraryCall& call, std::size_t slot) {
+  std::size_t count = 0;
+  const auto visit = [&](const auto& self, const Piece& piece) -> void {
+    count += piece.kind == Piece::Slot && piece.slot == slot;
+    for (const Piece& item : piece.items) self(self, item);
+  };
+  for (const Piece& piece : call.args) visit(visit, piece);
+  for (const auto& [name, piece] : call.keywords) visit(visit, piece);
+  return count;
+}
+
+}  // namespace
+
 std::vector<std::pair<std::size_t, Ref<>>> flags_of_operands(const LibraryCall& call) {
   constexpr std::string_view kFlag = "overwrite_";
   if (!required_arguments(call.callable.get())) return {};
@@ -189,7 +205,8 @@ std::vector<std::pair<std::size_t, Ref<>>> flags_of_operands(const LibraryCall& 
   for (std::size_t i = 0; i < std::min(call.args.size(), names.size()); ++i) {
     const Piece& piece = call.args[i];
     const std::string flag = std::string(kFlag) + names[i];
-    if (piece.kind != Piece::Slot || piece.wrap != capture::Wrap::NdArray ||
+    // What stands in two places would be written in one of them and read in the other.
+    if (piece.kind != Piece::Slot || piece.wrap != capture::Wrap::NdArray || count_uses(call, piece.slot) > 1 ||
         std::find(names.begin(), names.end(), flag) == names.end())
       continue;
     Ref<> word = Ref<>::steal(PyUnicode_InternFromString(flag.c_str()));

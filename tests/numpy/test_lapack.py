@@ -134,6 +134,36 @@ def test_flags_that_do_not(flag):
     framejit.jit(function_of("dgesv", f"(m, b, overwrite_a={flag})"), fullgraph=True)(*arguments("d"))
 
 
+TWICE = {
+    "dgtsv": lambda m, v: lapack.dgtsv(v[1:] * 1.0, (t := v + 9.0), v[:-1] * 0.5, t),
+    "dgtsv, beside": lambda m, v: lapack.dgtsv((t := v[1:] * 0.1), v + 9.0, t, v + 1.0),
+    "dgesv": lambda m, v: lapack.dgesv((t := m * 2.0), t),
+    "dposv": lambda m, v: lapack.dposv((t := m @ m.T + np.eye(len(m))), t),
+    "dtrmm": lambda m, v: blas.dtrmm(2.0, (t := m * 1.5), t),
+    "dgemm": lambda m, v: blas.dgemm(2.0, (t := m * 1.5), t, c=t, beta=1.0),
+    "dgemm, transposed": lambda m, v: blas.dgemm(2.0, (t := m * 1.5), t.T, c=t, beta=1.0),
+}
+
+
+@pytest.mark.parametrize("n", [20, 3000])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("name", TWICE)
+def test_one_array_in_two_places(name, order, n):
+    """It is read in one of them, so the function does not compute in the other."""
+
+    def arguments():
+        m = np.random.default_rng(5).random((6, 6)) + 3 * np.eye(6)
+        return np.asarray(m, order=order), np.linspace(1.0, 2.0, n)
+
+    def cut(m, v):
+        if n > 20:
+            v = np.where(np.arange(n) % 8 == 7, 0.0, v)
+        return TWICE[name](m, v)
+
+    assert_same(TWICE[name], arguments, calls=3)
+    assert_same(cut, arguments, calls=3)
+
+
 def test_what_lapack_refuses():
     """Its errors are those of the interpreter, and an argument of the wrong length is one."""
     for call in ("(v[1:], v + 9, v[2:], v)", "(v[1:], v + 9, None, v)", "(v[1:], v)"):
