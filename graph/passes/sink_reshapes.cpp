@@ -36,13 +36,13 @@ class Sinker {
     graph_.open(block);
     for (const ValueId v : nodes) {
       rename(graph_.node(v));
-      for (const std::unique_ptr<Block>& inner : graph_.node(v).blocks) run(*inner);
+      for (std::size_t i = 0; i < graph_.node(v).blocks.size(); ++i)
+        run(*graph_.node(v).blocks[i]);  // which adds nodes
       const std::optional<Dims> shape = shape_of_operands(v);
       if (shape) take_operands(v);
       block.nodes.push_back(v);
       if (shape) replacements_.add(v, reshaped(v, *shape));
     }
-    for (ValueId& result : block.results) result = replacements_(result);
     graph_.close();
   }
 
@@ -50,7 +50,9 @@ class Sinker {
     replacements_.rename(n);
     if (!n.type.is_view()) return;
     const Type& root = graph_.type(n.type.root);
-    if (root.is_view()) n.inputs[0] = n.type.root = root.root;  // the array that the view shows the whole of
+    if (!root.is_view()) return;
+    n.type.root = root.root;  // the array that the view shows the whole of
+    if (n.op == Op::View) n.inputs[0] = root.root;
   }
 
   /// Is the operand an array under another shape, all of it in order?
