@@ -39,7 +39,7 @@ struct MatMulArgs {
   int64_t panels;      // tile: tiles next to each other, at least one; indirect_tile: below each other; else lines
   int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; else between lines of B
   int64_t add;         // tile, weight_gradient: C += product instead of C = product
-  int64_t b_ahead;     // tile: how far ahead B is prefetched
+  int64_t b_ahead;     // tile, streamed, vector_matrix: how far ahead B is prefetched
   int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: the memory after them may not exist
   /// indirect_tile, line_convolution: for each k, the distance from `a` or `b`; weight_gradient: for each column of C,
   /// how far A is moved.
@@ -61,6 +61,8 @@ using MatMulFn = void (*)(const MatMulArgs*);
 ///                     row
 ///   dots              C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
 ///   vector_matrix     C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain starts from C
+///   streamed          the tile of so many rows and streamed_vectors(rows), which prefetches B to the second-level
+///   cache
 struct MatMulCore {
   int item = 4;    // bytes of an element
   int lanes = 16;  // of a vector
@@ -70,7 +72,7 @@ struct MatMulCore {
   static constexpr int kHalf = 0;  // in place of a number of vectors: half a vector, in registers of that size
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
   static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8, kNarrowRows = 6;
-  static constexpr int kParts = kRow + kRowDepth;
+  static constexpr int kStreamed = kRow + kRowDepth, kParts = kStreamed + kMostRows - 1;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -87,6 +89,8 @@ struct MatMulCore {
   bool has_tile(int rows, int vectors, bool masked) const {
     return rows <= most_rows(vectors) && (!masked || vectors <= (avx512 ? 2 : 1));
   }
+  int most_streamed_rows() const { return most_rows(1); }
+  int streamed_vectors(int rows) const { return rows <= most_rows(4) ? 4 : rows <= most_rows(2) ? 2 : 1; }
   int most_dot_columns(int rows) const { return rows > 4 ? 1 : avx512 ? 4 : 2; }
 
   static constexpr int tile(int rows, int vectors, bool masked) {
@@ -96,6 +100,7 @@ struct MatMulCore {
   static constexpr int copy(int vectors, bool masked) { return kCopy + (vectors - 1) * 2 + masked; }
   static constexpr int dots(int rows, int columns) { return kDots + (rows - 1) * kMostDotColumns + columns - 1; }
   static constexpr int vector_matrix(int depth) { return kRow + depth - 1; }
+  static constexpr int streamed(int rows) { return kStreamed + rows - 2; }  // two at least
 
   /// A part of the code at `entry`.
   template <class Fn = MatMulFn>

@@ -38,6 +38,12 @@ MatMulGenerator::MatMulGenerator(void* buffer, const MatMulCore& core, bool inte
         tile(rows, half_ ? 1 : vectors, masked);
       }
   half_ = false;
+  is_streamed_ = true;
+  for (int rows = 2; rows <= core.most_streamed_rows(); ++rows) {
+    begin_part(MatMulCore::streamed(rows));
+    tile(rows, core.streamed_vectors(rows), false);
+  }
+  is_streamed_ = false;
   pack(begin_part);
   dots_and_rows(begin_part);
   if (!narrow_ && !integers_) convolutions(begin_part);
@@ -246,6 +252,13 @@ void MatMulGenerator::store_relu(const Shape& s, Label& stored) {
   L(none);
 }
 
+/// A streamed B is read again only when the first-level cache has long lost it.
+void MatMulGenerator::prefetch_b(int v) {
+  if (v * vector_bytes() % 64 != 0) return;
+  const Address at = ptr[b_at + ahead + v * vector_bytes()];
+  is_streamed_ ? prefetcht1(at) : prefetcht0(at);
+}
+
 /// One k of a tile.
 void MatMulGenerator::tile_step(const Shape& s, bool prefetching) {
   if (integers_ && !avx512_) return sparing_step(s);
@@ -258,7 +271,7 @@ void MatMulGenerator::tile_step(const Shape& s, bool prefetching) {
     if (!s.edge(v)) load(b, from);
     else if (avx512_) load_masked(b, mask(), from);
     else load_filled(b, filler(), mask(), from);
-    if (prefetching && v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+    if (prefetching) prefetch_b(v);
   }
   for (int row = 0; row < s.rows; ++row) {
     const int held = s.free() + s.vectors;
@@ -279,7 +292,7 @@ void MatMulGenerator::sparing_step(const Shape& s) {
   for (int v = 0; v < s.vectors; ++v) {
     const Address from = ptr[b_at + v * vector_bytes()];
     s.edge(v) ? load_masked(b, mask(), from) : load(b, from);
-    if (v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+    prefetch_b(v);
     for (int row = 0; row < s.rows; ++row) {
       broadcast(element, row_address(row));
       multiply_add(vec(s.acc(row, v)), element, b, s.free() + 2);
@@ -291,7 +304,7 @@ void MatMulGenerator::wide_step(const Shape& s) {
   for (int row = 0; row < s.rows; ++row) broadcast(vec(s.free() + row), row_address(row));
   for (int v = 0; v < s.vectors; ++v) {
     const Address from = ptr[b_at + v * vector_bytes()];
-    if (v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+    prefetch_b(v);
     const int held = s.free() + s.rows;
     if (s.rows == 1) {
       multiply_add(vec(s.acc(0, v)), vec(s.free()), from, held);

@@ -167,6 +167,7 @@ class MatMulAssembler : public MaskedAssembler, protected MatMulRegisters {
   const bool integers_;  // of 32 or 64 bits
   const std::optional<NarrowProduct> narrow_;
   bool half_ = false;
+  bool is_streamed_ = false;  // B passes by once for all rows
 };
 
 }  // namespace framejit::codegen::detail

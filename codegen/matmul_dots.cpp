@@ -92,9 +92,11 @@ void MatMulGenerator::sum_lanes(const Xmm& r, const Xmm& scratch) {
 /// column.
 void MatMulGenerator::vector_matrix(int steps) {
   const Reg64 c = rax, left = r8, b3 = r9, b4 = r11, b7 = rdx, scratch = rsi;
+  const Reg64 ahead0 = rbx, ahead4 = r12, ahead7 = r13;
   const auto a = [&](int i) { return vec(4 + i); };
   constexpr int kSpare = 4 + MatMulCore::kRowDepth;
   Label loop, single, rest, done;
+  for (const Reg64& r : {ahead0, ahead4, ahead7}) push(r);
   mov(scratch, arg_a());
   mov(c, arg(&MatMulArgs::a_k));
   for (int i = 0; i < steps; ++i) {
@@ -108,17 +110,22 @@ void MatMulGenerator::vector_matrix(int steps) {
   lea(b3, ptr[pitch + pitch * 2]);
   lea(b4, ptr[b_at_row + pitch * 4]);
   lea(b7, ptr[b4 + b3]);
-  const auto at = [&](int i, int v) {
+  mov(scratch, arg(&MatMulArgs::b_ahead));
+  lea(ahead0, ptr[b_at_row + scratch]);
+  lea(ahead4, ptr[b4 + scratch]);
+  lea(ahead7, ptr[b7 + scratch]);
+  const auto at = [&](int i, int v, bool next = false) {
     const int by = v * vector_bytes();
+    const Reg64 first = next ? ahead0 : b_at_row, fifth = next ? ahead4 : b4, eighth = next ? ahead7 : b7;
     switch (i) {
-      case 0: return ptr[b_at_row + by];
-      case 1: return ptr[b_at_row + pitch + by];
-      case 2: return ptr[b_at_row + pitch * 2 + by];
-      case 3: return ptr[b_at_row + b3 + by];
-      case 4: return ptr[b4 + by];
-      case 5: return ptr[b4 + pitch + by];
-      case 6: return ptr[b4 + pitch * 2 + by];
-      default: return ptr[b7 + by];
+      case 0: return ptr[first + by];
+      case 1: return ptr[first + pitch + by];
+      case 2: return ptr[first + pitch * 2 + by];
+      case 3: return ptr[first + b3 + by];
+      case 4: return ptr[fifth + by];
+      case 5: return ptr[fifth + pitch + by];
+      case 6: return ptr[fifth + pitch * 2 + by];
+      default: return ptr[eighth + by];
     }
   };
   const auto block = [&](int vectors) {
@@ -131,9 +138,12 @@ void MatMulGenerator::vector_matrix(int steps) {
     for (int v = 0; v < vectors; ++v) zero(vec(v));
     L(start);
     for (int i = 0; i < steps; ++i)
-      for (int v = 0; v < vectors; ++v) multiply_add(vec(v), a(i), at(i, v), kSpare);
+      for (int v = 0; v < vectors; ++v) {
+        multiply_add(vec(v), a(i), at(i, v), kSpare);
+        if (v * vector_bytes() % 64 == 0) prefetcht1(at(i, v, true));
+      }
     for (int v = 0; v < vectors; ++v) store(ptr[c + v * vector_bytes()], vec(v));
-    for (const Reg64& r : {c, b_at_row, b4, b7}) add(r, vectors * vector_bytes());
+    for (const Reg64& r : {c, b_at_row, b4, b7, ahead0, ahead4, ahead7}) add(r, vectors * vector_bytes());
     sub(left, vectors * core_.lanes);
   };
   L(loop);
@@ -162,6 +172,7 @@ void MatMulGenerator::vector_matrix(int steps) {
   }
   store_masked(ptr[c], mask(), vec(0));
   L(done);
+  for (const Reg64& r : {ahead7, ahead4, ahead0}) pop(r);
   vzeroupper();
   ret();
 }

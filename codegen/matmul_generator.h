@@ -31,6 +31,7 @@ class MatMulGenerator : public MatMulAssembler {
   void add_bias(const Shape& s);
   void store_relu(const Shape& s, Label& stored);
   void tile_step(const Shape& s, bool prefetching = true);
+  void prefetch_b(int v);
   void sparing_step(const Shape& s);
   void wide_step(const Shape& s);
   // matmul_packing.cpp

@@ -62,7 +62,7 @@ class Runner : ProductParts {
       return finish(block.batch, 0, p_.m, 0, p_.n);
     }
     switch (p_.way.path) {
-      case Product::Path::Tiles: plain(block, scratch); break;
+      case Product::Path::Tiles: p_.way.streams ? streamed(block, scratch) : plain(block, scratch); break;
       case Product::Path::PackedTiles: packed(block, scratch); break;
       case Product::Path::Dots: dots_of_a(block, scratch); break;
       case Product::Path::DotsOfB:
@@ -108,7 +108,8 @@ class Runner : ProductParts {
         const int64_t whole = columns / width;
         args.panels = whole;
         args.b_panel = panel ? panel : bytes;
-        call(MatMulCore::tile(rows, vectors, false), args);
+        const bool streams = p_.way.streams && rows > 1 && vectors == core_.streamed_vectors(rows);
+        call(streams ? MatMulCore::streamed(rows) : MatMulCore::tile(rows, vectors, false), args);
         args.b += whole * args.b_panel;
         args.c += whole * bytes;
         if (args.bias) args.bias += whole * bytes;
@@ -129,15 +130,19 @@ class Runner : ProductParts {
 
   void plain(const Block& block, char* scratch) const {
     const int64_t rows_all = block.row_end - block.row, columns = block.column_end - block.column;
-    const bool one_pass_of_b = p_.way.streams && rows_all > core_.most_rows(2) && rows_all <= core_.most_rows(1);
-    const int widest = rows_all <= core_.most_rows(8) ? 8 : rows_all <= core_.most_rows(4) ? 4 : one_pass_of_b ? 1 : 2;
+    const int widest = p_.way.streams
+                           ? core_.streamed_vectors(std::min(static_cast<int>(rows_all), core_.most_streamed_rows()))
+                       : rows_all <= core_.most_rows(8) ? 8
+                       : rows_all <= core_.most_rows(4) ? 4
+                                                        : 2;
     const int64_t most = core_.most_rows(widest);
     MatMulArgs args;
     args.a_k = p_.way.packs_a ? a_panel_row() : p_.a_k;
     args.b_k = p_.b_k, args.c_row = p_.c_row;
-    const int64_t ahead = core_.avx512 ? p_.tuning.plain_ahead : p_.tuning.plain_ahead_avx2,
-                  last = p_.way.streams ? 0 : ahead;
-    args.b_ahead = p_.way.streams ? p_.tuning.streamed_ahead : p_.b_k * ahead;
+    const int64_t ahead = p_.way.streams ? p_.way.depth
+                          : core_.avx512 ? p_.tuning.plain_ahead
+                                         : p_.tuning.plain_ahead_avx2;
+    args.b_ahead = p_.b_k * ahead;
     // A panel of B stays in the first-level cache while it passes by as many rows of A and C as the second-level cache
     // holds.
     const int64_t panel = widest * core_.lanes,
@@ -150,7 +155,7 @@ class Runner : ProductParts {
       const int64_t bottom = std::min(block.row_end, top + height);
       for (int64_t at = 0; at == 0 || at < p_.k; at += p_.way.depth) {
         args.k = std::min(p_.way.depth, p_.k - at);
-        args.b_last = std::min(args.k, last);
+        args.b_last = std::min(args.k, p_.way.streams ? std::max<int64_t>(0, at + args.k + ahead - p_.k) : ahead);
         args.add = p_.added || at > 0;
         Rows a = rows_of_a(block.batch, top, bottom, at, args.k, scratch);
         if (p_.way.packs_a) {
@@ -171,6 +176,15 @@ class Runner : ProductParts {
     }
   }
 
+  /// Two blocks of B at a time are in the second-level cache: what is multiplied, and the next one.
+  void streamed(Block block, char* scratch) const {
+    const int64_t width = round_up(p_.l2_bytes / 4 / (p_.way.depth * core_.item), 8 * core_.lanes);
+    for (const int64_t end = block.column_end; block.column < end; block.column += width) {
+      block.column_end = std::min(end, block.column + width);
+      plain(block, scratch);
+    }
+  }
+
   /// C stays in the first-level cache while B passes by.
   void row(const Block& block) const {
     MatMulArgs args;
@@ -182,6 +196,7 @@ class Runner : ProductParts {
         args.a = a_at_ + at * p_.a_k;
         args.b = b_at_ + at * p_.b_k + column * core_.item;
         args.add = p_.added || at > 0;
+        args.b_ahead = at + 3 * MatMulCore::kRowDepth <= p_.k ? 2 * MatMulCore::kRowDepth * p_.b_k : 0;
         call(MatMulCore::vector_matrix(static_cast<int>(std::min<int64_t>(MatMulCore::kRowDepth, p_.k - at))), args);
       }
     }
@@ -512,8 +527,8 @@ void Product::plan() {
     b_k = a_k, b_column = a_row;
     a_k = column_k, a_row = factor;
   }
-  way.streams = !windows && !in_place() && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows &&
-                n * k * item >= tuning.far_b;
+  way.streams = !windows && !in_place() && summed == 1 && b_column == item && m > 1 &&
+                m <= (core.avx512 ? tuning.streamed_rows : tuning.streamed_rows_avx2) && n * k * item >= tuning.far_b;
   const int64_t blocks = std::max<int64_t>(1, divide_up(k, way.streams ? tuning.streamed_depth : tuning.depth));
   way.depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
   scratch_bytes = 0;

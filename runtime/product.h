@@ -28,7 +28,7 @@ struct Product {
   };
   /// Where one way gives over to the next, by benchmarks/native/bench_matmul, whose options set them, and cores.py (on
   /// a Zen 4 with 32 KiB and 1 MiB of cache, those of AVX2 on a Zen 1 and a Zen 3; `depth` from 192 to 384 made no
-  /// difference). Bits depend on the first eleven.
+  /// difference). Bits depend on the first twelve.
   struct Tuning {
     int64_t depth = 256;      // of a block of k
     int64_t few_columns = 8;  // columns of B up to which a product is dot products, where rows of A are contiguous
@@ -36,8 +36,9 @@ struct Product {
     int64_t few_rows = 32;          // rows of A, where columns of B are
     int64_t few_depth = 16;         // ... and k at least so many times these
     int64_t far_b = 1 << 20;        // bytes of B from which a product of one row goes along the rows of B
-    int64_t streamed_rows = 8;      // ... and one of a few rows goes down B in blocks of
-    int64_t streamed_depth = 16;
+    int64_t streamed_rows = 24;     // ... and one of a few rows goes down B in blocks of
+    int64_t streamed_rows_avx2 = 8;
+    int64_t streamed_depth = 24;
     int64_t narrow_rows = 16;   // rows of A up to which narrow elements of B are read where they lie
     int64_t narrow_depth = 32;  // ... and how many of its rows at once
     int64_t few_channels =
@@ -54,7 +55,6 @@ struct Product {
     int64_t packed_ahead = 1024;   // bytes by which packed panels are prefetched
     int64_t plain_ahead = 16;      // rows of B by which it is prefetched where it is not packed
     int64_t plain_ahead_avx2 = 4;  // ... where a row of a tile takes longer
-    int64_t streamed_ahead = 128;  // bytes of its rows where it is streamed
   };
   /// codegen::Windows bound to numbers.
   struct Windows {

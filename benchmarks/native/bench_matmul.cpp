@@ -436,7 +436,6 @@ int main(int argc, char** argv) {
     else if (name == "--shallow") o.tuning.shallow = std::atoi(argv[++i]);
     else if (name == "--small-b") o.tuning.small_b = std::atoi(argv[++i]);
     else if (name == "--packed-ahead") o.tuning.packed_ahead = std::atoi(argv[++i]);
-    else if (name == "--streamed-ahead") o.tuning.streamed_ahead = std::atoi(argv[++i]);
     else if (name == "--plain-ahead") o.tuning.plain_ahead = o.tuning.plain_ahead_avx2 = std::atoi(argv[++i]);
     else if (name == "--shape") {
       Shape s{"given", 1, 1, 1};

@@ -245,7 +245,8 @@ TEST_F(MatMulProduct, PanelsOfAServeSeveralBlocksOfColumns) {
 }
 
 TEST_F(MatMulProduct, FewRowsTimesLargeMatrix) {
-  std::vector<Case> cases = with_layouts({{2, 4161, 67}, {5, 2100, 130}, {7, 700, 400}, {8, 4097, 65}});
+  std::vector<Case> cases = with_layouts(
+      {{2, 4161, 67}, {5, 2100, 130}, {7, 700, 400}, {8, 4097, 65}, {13, 9001, 49}, {14, 2100, 130}, {21, 4161, 67}});
   cases.push_back({8, 4200, 64, false, false, 3, false, 1, 1});
   cases.push_back({3, 4200, 64, false, false, 1, false, 1, 2});
   check(cases);
