@@ -118,6 +118,11 @@ struct ScalarLoop {
 /// The sum of the products of `count` float64 at two addresses, so many bytes apart, which is written to `result`.
 using VectorDot = void (*)(void* a, intptr_t a_step, void* b, intptr_t b_step, void* result, intptr_t count, void*);
 
+/// A product of a vector and a matrix as NumPy's loop of matmul would be called, or false. Products of one `site` are
+/// expected to follow each other, round after round.
+using GroupedProduct = bool (*)(graph::DType dtype, char** places, const intptr_t* counts, const intptr_t* steps,
+                                int64_t site);
+
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
@@ -153,7 +158,8 @@ struct CaptureOptions {
   bool (*ignores_flags)(unsigned flags) = nullptr;
   /// A scalar of NumPy, of a value in memory.
   PyObject* (*make_scalar)(graph::DType dtype, const void* value) = nullptr;
-  VectorDot vector_dot = nullptr;  // NumPy's, for np.dot and @ of vectors of float64
+  VectorDot vector_dot = nullptr;            // NumPy's, for np.dot and @ of vectors of float64
+  GroupedProduct grouped_product = nullptr;  // of compiled loops, at O1
   /// The Python function that is followed in place of a C function or type, borrowed, or null.
   PyObject* (*polyfill)(PyObject* callable) = nullptr;
   /// capture_mode='trace': the one way that a branch on an array value goes is recorded. Gives the truth of a region

@@ -25,11 +25,13 @@ namespace {
 
 constexpr int64_t kMostBytes = LoopProgram::kTemporaryLength * sizeof(double);
 constexpr int64_t kMostProducts = 1 << 15;  // regions share out larger ones among threads
+constexpr int64_t kMostGrouped = 1 << 20;   // ... which pays less than doing those of several rounds at once
 
 struct Form {
   intptr_t counts[4];
   intptr_t steps[9];
   double numbers[2][2];  // operands that are no arrays, each in the type of the arrays
+  intptr_t site;         // of a product that may be done for several rounds at once
 };
 Form form;
 
@@ -41,6 +43,7 @@ constexpr std::array<std::pair<int, const char*>, 5> kOperators{
 constexpr std::size_t kFunctionCount = kOperators.size() * kTypes.size();
 std::array<ScalarLoop, kFunctionCount> loops;  // NumPy's, the same in all compiled loops
 bool (*ignores_flags)(unsigned flags) = nullptr;
+GroupedProduct grouped_product = nullptr;
 
 template <std::size_t kLoop>
 int64_t run_loop(int64_t a, int64_t b, int64_t out) {
@@ -53,18 +56,36 @@ int64_t run_loop(int64_t a, int64_t b, int64_t out) {
   return raised == 0 || ignores_flags(raised);
 }
 
+/// A product at O1.
+template <std::size_t kLoop>
+int64_t run_grouped(int64_t a, int64_t b, int64_t out) {
+  char* places[] = {reinterpret_cast<char*>(a), reinterpret_cast<char*>(b), reinterpret_cast<char*>(out)};
+  return grouped_product(kTypes[kLoop], places, form.counts, form.steps, form.site) || run_loop<kLoop>(a, b, out);
+}
+
 int64_t copy(int64_t to, int64_t from, int64_t bytes) {
   std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), static_cast<std::size_t>(bytes));
   return 1;
 }
 
-template <std::size_t... kLoops>
-std::array<cfg::Function, sizeof...(kLoops)> functions_of(std::index_sequence<kLoops...>) {
-  return {cfg::prepared({kOperators[kLoops / kTypes.size()].second, reinterpret_cast<const void*>(&run_loop<kLoops>),
-                         Type::I64, 3, Type::I64})...};
+cfg::Function function_of(std::size_t loop, int64_t (*run)(int64_t, int64_t, int64_t)) {
+  return cfg::prepared(
+      {kOperators[loop / kTypes.size()].second, reinterpret_cast<const void*>(run), Type::I64, 3, Type::I64});
 }
 
+template <std::size_t... kLoops>
+std::array<cfg::Function, sizeof...(kLoops)> functions_of(std::index_sequence<kLoops...>) {
+  return {function_of(kLoops, run_loop<kLoops>)...};
+}
+
+template <std::size_t... kLoops>
+std::array<cfg::Function, sizeof...(kLoops)> grouped_functions_of(std::index_sequence<kLoops...>) {
+  return {function_of(kLoops, run_grouped<kLoops>)...};
+}
+
+static_assert(kOperators[0].first == kMatmul);
 const auto kFunctions = functions_of(std::make_index_sequence<kFunctionCount>());
+const auto kGroupedFunctions = grouped_functions_of(std::make_index_sequence<kTypes.size()>());  // of kMatmul
 const cfg::Function kCopy{"copy", reinterpret_cast<const void*>(&copy), Type::I64, 3, Type::I64};
 
 std::size_t rank_of(const Typed& v) { return v.ids.size() / 2; }
@@ -126,7 +147,10 @@ const cfg::Function& function_for(LoopTranslator& t, int kind, DType dtype) {
     if (!loops[at].function && t.request.options.array_loop)
       loops[at] = t.request.options.array_loop(kOperators[k].second, dtype);
     ignores_flags = t.request.options.ignores_flags;
-    if (loops[at].function && ignores_flags) return kFunctions[at];
+    if (!loops[at].function || !ignores_flags) break;
+    if (kind != kMatmul || !t.request.options.grouped_product) return kFunctions[at];
+    grouped_product = t.request.options.grouped_product;
+    return kGroupedFunctions[at];
   }
   throw NotCompiled{"an operator on matrices", true};
 }
@@ -174,7 +198,10 @@ Typed product(LoopTranslator& t, const Typed& a, const Typed& b) {
   if (columns) lengths.push_back(b.ids[2]), seen.push_back(b.seen[1]);
   const bool is_number = lengths.empty();  // which is the one element of an array
   if (is_number) lengths.push_back(one), seen.push_back(1);
-  if (seen_elements(a) * (columns ? b.seen[1] : 1) > kMostProducts) throw NotCompiled{"a product of matrices", true};
+  const bool is_grouped = t.request.options.grouped_product && rows != columns && a.slot != Typed::kTemporary &&
+                          b.slot != Typed::kTemporary && (a.dtype == DType::F64 || a.dtype == DType::F32);
+  if (seen_elements(a) * (columns ? b.seen[1] : 1) > (is_grouped ? kMostGrouped : kMostProducts))
+    throw NotCompiled{"a product of matrices", true};
   t.check(t.op(Op::Eq, Type::I64, depth, b.ids[1]));
   t.check(t.op(Op::Lt, Type::I64, zero, depth));
   t.check(t.op(Op::Le, Type::I64, depth, t.integer(kMostProducts)));
@@ -194,6 +221,7 @@ Typed product(LoopTranslator& t, const Typed& a, const Typed& b) {
                            columns ? stride(made, rows ? 1 : 0) : zero};
   for (std::size_t k = 0; k < std::size(counts); ++k) store(t, &form.counts[k], counts[k]);
   for (std::size_t k = 0; k < std::size(steps); ++k) store(t, &form.steps[k], steps[k]);
+  if (t.request.options.grouped_product) store(t, form.site, is_grouped ? t.program->grouped_products++ : -1);
   update(t, function, a.ids[0], b.ids[0], made.ids[0]);
   return is_number ? get_item(t, made, of_int(zero, true)) : made;
 }

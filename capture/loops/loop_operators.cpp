@@ -584,6 +584,8 @@ void require_writeable(LoopTranslator& t, const Typed& view) {
     throw NotCompiled{"an assignment to an array that is read-only, or warns"};
   if (t.objects.written.size() <= input) t.objects.written.resize(input + 1);
   t.objects.written[input] = true;
+  std::vector<uint32_t>& written = t.program->written;
+  if (std::find(written.begin(), written.end(), view.array) == written.end()) written.push_back(view.array);
 }
 
 void set_item(LoopTranslator& t, const Typed& container, const Typed& key, const Typed& value) {

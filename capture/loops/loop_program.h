@@ -119,10 +119,12 @@ struct LoopProgram {
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
   bool has_scratch = false;
+  int grouped_products = 0;       // sites whose products may be done for several rounds at once
   bool has_long_vectors = false;  // for which several elements at once pay from the first run on
   std::shared_ptr<LoopFindings> findings;
   std::vector<UnboxedList> unboxed;      // lists of the entry that are unboxed
   std::vector<uint32_t> boxed;           // other lists of the entry that it reads or changes: places in `fetched`
+  std::vector<uint32_t> written;         // arrays of the entry that it changes: places in `fetched`
   std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };
 

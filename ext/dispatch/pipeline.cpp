@@ -19,6 +19,7 @@
 #include "ext/module/config.h"
 #include "ext/module/explained.h"
 #include "ext/module/kernel_store.h"
+#include "ext/region/grouped_products.h"
 #include "ext/region/profitability.h"
 #include "ext/region/truth.h"
 #include "graph/support/clock.h"
@@ -132,6 +133,7 @@ capture::CaptureRequest capture_request(CodeState& state, CompileSite& place, ui
   options.array_loop = arrays::array_loop;
   options.ignores_flags = arrays::all_ignored;
   options.vector_dot = arrays::vector_dot();
+  if (settings.o1) options.grouped_product = region::grouped_product;
   options.make_scalar = arrays::make_scalar;
   options.leave_alone = module::is_disabled;
   options.loops = state.compiles_loops();

@@ -103,7 +103,7 @@ const void* read_address(ArchiveReader& a, ObjectReader& objects, const LoopProg
 
 // A member that is added belongs into these functions.
 static_assert(sizeof(cfg::Node) == 64 && sizeof(cfg::Block) == 136 && sizeof(cfg::Exit) == 32 &&
-              sizeof(LoopObject) == 64 && sizeof(LoopExit) == 152 && sizeof(LoopProgram) == 304);
+              sizeof(LoopObject) == 64 && sizeof(LoopExit) == 152 && sizeof(LoopProgram) == 336);
 
 /// The members of a node that are kept as they are.
 template <class Node, class F>
@@ -206,7 +206,9 @@ bool is_sound(const LoopProgram& program, const capture::CodeView& view) {
   }
   for (const capture::UnboxedList& list : program.unboxed)
     if (list.list >= fetched) return false;
-  return std::all_of(program.boxed.begin(), program.boxed.end(), [fetched](uint32_t list) { return list < fetched; }) &&
+  const auto is_fetched = [fetched](uint32_t place) { return place < fetched; };
+  return std::all_of(program.boxed.begin(), program.boxed.end(), is_fetched) &&
+         std::all_of(program.written.begin(), program.written.end(), is_fetched) &&
          (!module::config().strict || cfg::verify(program.cfg).empty());
 }
 
@@ -222,8 +224,8 @@ void write_loop(ArchiveWriter& a, ObjectWriter& objects, const LoopProgram& prog
   write_graph(a, objects, program, *loop.captured());
   a.size(program.exits.size());
   for (const LoopExit& exit : program.exits) write_exit(a, objects, exit);
-  a(program.carried, program.line, program.last_line, program.has_scratch, program.has_long_vectors, program.unboxed,
-    program.boxed);
+  a(program.carried, program.line, program.last_line, program.has_scratch, program.grouped_products,
+    program.has_long_vectors, program.unboxed, program.boxed, program.written);
   a.put(loop.code() != nullptr);
   if (loop.code())
     a(loop.code()->kernel.name, loop.code()->kernel.bytes, loop.code()->goes_round, loop.code()->is_flat);
@@ -236,8 +238,8 @@ std::shared_ptr<LoopProgram> read_loop(ArchiveReader& a, ObjectReader& objects, 
   for (std::size_t count = a.size(); count > 0 && a.ok; --count) program->held.emplace_back(objects.object());
   read_graph(a, objects, *program);
   for (std::size_t count = a.size(); count > 0 && a.ok; --count) program->exits.push_back(read_exit(a, objects));
-  a(program->carried, program->line, program->last_line, program->has_scratch, program->has_long_vectors,
-    program->unboxed, program->boxed);
+  a(program->carried, program->line, program->last_line, program->has_scratch, program->grouped_products,
+    program->has_long_vectors, program->unboxed, program->boxed, program->written);
   if (a.get<bool>()) {
     code = std::make_unique<region::LoopCode>();
     a(code->kernel.name, code->kernel.bytes, code->goes_round, code->is_flat);

@@ -21,6 +21,7 @@ namespace framejit::ext::module {
   X(loops_widened)        \
   X(parallel_rounds)      \
   X(vector_rounds)        \
+  X(grouped_products)     \
   X(internal_errors) X(code_bytes) X(compile_ns) X(capture_steps) X(disk_cache_hits) X(disk_cache_misses)
 
 struct Stats {

@@ -19,6 +19,7 @@
 #include "ext/module/config.h"
 #include "ext/module/module.h"
 #include "ext/module/stats.h"
+#include "ext/region/grouped_products.h"
 #include "ext/region/long_runs.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
@@ -90,6 +91,19 @@ void note_flow(const cfg::Cfg& graph, LoopCode& code) {
       code.is_flat = code.is_flat && (!is_behind[next] || shape.dominates(next, b));
     }
   }
+}
+
+/// Of an array with elements.
+std::optional<runtime::ParallelLoop::Memory> memory_of(PyObject* o) {
+  if (!o || !PyArray_Check(o)) return std::nullopt;
+  auto* const array = arrays::as_ndarray(o);
+  auto first = reinterpret_cast<int64_t>(PyArray_DATA(array)), last = first + PyArray_ITEMSIZE(array);
+  for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
+    if (PyArray_DIM(array, axis) == 0) return std::nullopt;
+    const int64_t far = (PyArray_DIM(array, axis) - 1) * PyArray_STRIDE(array, axis);
+    (far < 0 ? first : last) += far;
+  }
+  return std::pair(first, last);
 }
 
 /// Bytes of a vector, 0: there are none.
@@ -473,15 +487,7 @@ void CompiledLoop::find_memory(const Matched& m) {
     memory_.emplace_back(reinterpret_cast<int64_t>(first), reinterpret_cast<int64_t>(first) + bytes);
   };
   const auto see = [&](PyObject* o) {
-    if (!o || !PyArray_Check(o)) return;
-    auto* const array = arrays::as_ndarray(o);
-    auto first = reinterpret_cast<int64_t>(PyArray_DATA(array)), last = first + PyArray_ITEMSIZE(array);
-    for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
-      if (PyArray_DIM(array, axis) == 0) return;
-      const int64_t far = (PyArray_DIM(array, axis) - 1) * PyArray_STRIDE(array, axis);
-      (far < 0 ? first : last) += far;
-    }
-    memory_.emplace_back(first, last);
+    if (const auto memory = memory_of(o)) memory_.push_back(*memory);
   };
   for (int i = 0; i < m.live->local_count; ++i) see(m.live->locals[i]);
   for (std::size_t i = 0; i < guards_->slot_count(); ++i) see(m.slots[i]);
@@ -535,7 +541,13 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     objects[capture::LoopProgram::numbers_of(k)] = program_->unboxed[k].grows ? unboxed_[k] : numbers;
     objects[capture::LoopProgram::count_of(k)] = reinterpret_cast<void*>(unboxed_[k]->count);
   }
-  if (!kernels_[use_].parallel.empty()) find_memory(m);
+  if (!kernels_[use_].parallel.empty() || program_->grouped_products > 0) find_memory(m);
+  if (program_->grouped_products > 0) {
+    std::vector<runtime::ParallelLoop::Memory> changed{memory_.back()};  // intermediate vectors
+    for (const uint32_t array : program_->written)
+      if (const auto memory = memory_of(fetched(array, m))) changed.push_back(*memory);
+    grouped_products().begin(memory_, changed);
+  }
   const int64_t start = measures ? now_ns() : 0;
   const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
                                                                         inputs, values, poll, capture::recursion_left())

@@ -12,6 +12,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/result_arrays.h"
 #include "ext/module/config.h"
+#include "ext/module/core_code.h"
 #include "ext/tensor/tensor.h"
 #include "graph/support/fp_state.h"
 #include "runtime/allocator.h"
@@ -25,26 +26,6 @@ using capture::Ref;
 using module::target_cpu;
 
 namespace {
-
-using Emitted = Expected<codegen::KernelCode, std::string>;
-
-/// The code where it can be run, made once. Kept for the life of the process.
-const runtime::CodeBlock* sealed(std::optional<runtime::CodeBlock>& block, Emitted kernel) {
-  if (!block && kernel) {
-    const std::span<const uint8_t> piece(kernel->bytes);
-    if (auto made = runtime::CodeBlock::seal({&piece, 1})) block = std::move(*made);
-  }
-  return block ? &*block : nullptr;
-}
-
-/// Null where there is no core for this processor.
-const runtime::CodeBlock* code_for(graph::DType dtype, codegen::Isa isa) {
-  static auto& blocks =
-      *new std::array<std::optional<runtime::CodeBlock>, 8>;  // threads may run them while the process ends
-  if (isa == codegen::Isa::None) return nullptr;
-  auto& block = blocks[graph::is_int(dtype) * 4U + (graph::size_of(dtype) == 8) * 2U + (isa == codegen::Isa::Avx512)];
-  return block ? &*block : sealed(block, codegen::emit_matmul(dtype, isa));
-}
 
 using codegen::NarrowProduct;
 
@@ -69,7 +50,8 @@ NarrowCode narrow_code(graph::DType dtype, bool tiles) {
   if (!in_amx && !(rounded ? cpu.avx512_bf16 : cpu.vnni)) return {};
   auto& block = blocks[static_cast<std::size_t>(kind) * 2 + in_amx];
   return {block ? &*block
-                : sealed(block, in_amx ? codegen::emit_amx_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)),
+                : module::sealed(block,
+                                 in_amx ? codegen::emit_amx_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)),
           in_amx, kind};
 }
 
@@ -240,7 +222,7 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   for (int axis = batch; axis-- > 0; pitch *= shape[axis]) product.batch[static_cast<std::size_t>(axis)].c = pitch;
   std::optional<NarrowProductPlan> narrow;
   if (*wide != dtype && !(narrow = plan_narrow(product, dtype))) return by_wider(a, b, *wide, PyArray_DESCR(left));
-  const runtime::CodeBlock* code = narrow ? narrow->code.block : code_for(dtype, target_cpu().isa);
+  const runtime::CodeBlock* code = narrow ? narrow->code.block : module::matmul_code(dtype);
   if (!code) return nullptr;
   Ref<> out = new_result(dtype, number, rank, shape);
   if (!out) return nullptr;
@@ -254,7 +236,7 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
   auto *x = reinterpret_cast<PyArrayObject*>(image), *w = reinterpret_cast<PyArrayObject*>(weights);
   const int number = PyArray_TYPE(x), space = static_cast<int>(window.axes.size()), rank = space + 2;
   const graph::DType dtype = number == NPY_FLOAT32 ? graph::DType::F32 : graph::DType::F64;
-  const runtime::CodeBlock* code = code_for(dtype, target_cpu().isa);
+  const runtime::CodeBlock* code = module::matmul_code(dtype);
   const bool floating = number == PyArray_TYPE(w) && (number == NPY_FLOAT32 || number == NPY_FLOAT64);
   if (!floating || !code || !PyArray_ISBEHAVED_RO(x) || !PyArray_ISCARRAY_RO(w)) {
     PyErr_SetString(PyExc_TypeError,
@@ -314,8 +296,8 @@ PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyO
   const codegen::Cpu& cpu = target_cpu();
   static auto& blocks =
       *new std::array<std::optional<runtime::CodeBlock>, 2>;  // threads may run them while the process ends
-  const runtime::CodeBlock *product = code_for(graph::DType::F32, cpu.isa), *softmax = nullptr;
-  if (product) softmax = sealed(blocks[cpu.isa == codegen::Isa::Avx512], codegen::emit_softmax(cpu.isa));
+  const runtime::CodeBlock *product = module::matmul_code(graph::DType::F32), *softmax = nullptr;
+  if (product) softmax = module::sealed(blocks[cpu.isa == codegen::Isa::Avx512], codegen::emit_softmax(cpu.isa));
   bool floating = product && softmax;
   for (PyObject* o : {q, k, v, mask ? mask : q}) {
     auto* array = reinterpret_cast<PyArrayObject*>(o);

@@ -23,6 +23,7 @@ COUNTERS = {
     "loops_widened": "loops that were compiled once more, to do several rounds at once",
     "parallel_rounds": "rounds of loops that were shared out among threads",
     "vector_rounds": "rounds of outer loops that one thread did several at once, in vectors",
+    "grouped_products": "products in loops at O1 that were done together with those of later rounds",
     "internal_errors": "errors of framejit's own, hidden by falling back to the interpreter",
     "code_bytes": "machine code held",
     "compile_ns": "time spent on compiling, in nanoseconds",
