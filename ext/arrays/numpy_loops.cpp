@@ -90,6 +90,14 @@ capture::ScalarLoop array_loop(const char* ufunc, graph::DType dtype) {
   return {loop.function, loop.data, false, false};
 }
 
+codegen::NumpyLoop linalg_loop(const char* name, graph::DType dtype) {
+  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.linalg._umath_linalg");
+  PyObject* const found =
+      module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), name) : nullptr;
+  if (!found || !PyObject_TypeCheck(found, &PyUFunc_Type)) return {};
+  return loop_of(reinterpret_cast<PyUFuncObject*>(Py_NewRef(found)), dtype, dtype);
+}
+
 capture::VectorDot vector_dot() {
   return reinterpret_cast<capture::VectorDot>(PyDataType_GetArrFuncs(PyArray_DescrFromType(NPY_DOUBLE))->dotfunc);
 }

@@ -11,6 +11,10 @@ namespace framejit::ext::arrays {
 /// running NumPy has none. The loops of scipy.special are found only where the program has imported it. GIL held.
 codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType result);
 
+/// The loop of a generalized ufunc of np.linalg whose operands and results are of a dtype; an empty one if the running
+/// NumPy has none.
+codegen::NumpyLoop linalg_loop(const char* name, graph::DType dtype);
+
 /// CaptureOptions::scalar_loop.
 const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints);
 

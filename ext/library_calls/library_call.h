@@ -33,7 +33,7 @@ inline constexpr int64_t kMostFound = 400;
 struct NativeCall {
   LibraryCall* call;
   RunLibraryCall otherwise;
-  enum Kind : uint8_t { Gather, Scan, Find, Histogram, Tridiagonal } kind = Gather;
+  enum Kind : uint8_t { Gather, Scan, Find, Histogram, Tridiagonal, Cholesky, Triangle } kind = Gather;
   std::size_t array = 0;  // the operand
   // Operands: of a gather the indices, of a histogram the weights, if there are any, of three diagonals all.
   std::vector<std::size_t> indices;
@@ -41,7 +41,9 @@ struct NativeCall {
   graph::Op op = graph::Op::Add;    // of a scan or a search
   int64_t bins = 10;                // of a histogram
   std::optional<std::pair<double, double>> range;  // that the call gives
-  bool given_up = false;                           // a system of three diagonals was not one that our loop solves
+  int64_t diagonal = 0;                            // of a triangle: which one bounds it
+  bool is_upper = false;
+  bool given_up = false;  // a system of three diagonals was not one that our loop solves
 };
 
 struct LibraryCall {
@@ -71,10 +73,9 @@ struct LibraryCall {
   std::unique_ptr<NativeCall> native;  // see native_function
 };
 
-/// Gathers, scans, places of extremes and histograms, such as x[i], np.take(x, i, axis), np.cumsum(x), np.argmax(x) and
-/// np.histogram(x, 20), and LAPACK's dgtsv, as loops of ours. `otherwise` is what runs the call with the library, where
-/// the loops do not do it.
-/// Empty where it is none of these.
+/// Gathers, scans, places of extremes, histograms and triangles, such as x[i], np.take(x, i, axis), np.cumsum(x),
+/// np.argmax(x), np.histogram(x, 20) and np.triu(x), and functions of LAPACK, as loops of ours. `otherwise` is what
+/// runs the call with the library, where the loops do not do it. Empty where it is none of these.
 codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise);
 
 /// The call that plans know under this number; null: there is none.

@@ -1,11 +1,12 @@
 // Library calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs,
-// np.argmin, np.argmax, np.histogram; lapack_native.h has those of LAPACK. What is recognised here stays a library call
-// to everything else: the layout of the result is NumPy's answer at capture, and an index that is out of bounds, or a
-// warning, ends the run in Redo.
+// np.argmin, np.argmax, np.histogram, np.tril, np.triu; lapack_native.h and linalg_native.h have those of LAPACK. What
+// is recognised here stays a library call to everything else: the layout of the result is NumPy's answer at capture,
+// and an index that is out of bounds, or a warning, ends the run in Redo.
 #include <algorithm>
 #include <array>
 #include <cfenv>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <string_view>
 
@@ -17,6 +18,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/library_calls/lapack_native.h"
 #include "ext/library_calls/library_call.h"
+#include "ext/library_calls/linalg_native.h"
 #include "ext/module/control.h"
 #include "graph/support/fp_state.h"
 
@@ -147,6 +149,18 @@ bool read_histogram(const LibraryCall& call, NativeCall& out) {
   return is_none(weights) || is_slot(weights);
 }
 
+bool read_triangle(const LibraryCall& call, bool is_upper, NativeCall& out) {
+  const auto args = by_name(call, {"m", "k"});
+  if (!args || !is_slot((*args)[0])) return false;
+  out.kind = NativeCall::Triangle;
+  out.array = (*args)[0]->slot;
+  out.is_upper = is_upper;
+  if (!(*args)[1]) return true;
+  const std::optional<double> diagonal = number_in(*(*args)[1]);
+  out.diagonal = static_cast<int64_t>(diagonal.value_or(0));
+  return diagonal && PyLong_CheckExact((*args)[1]->object.get());
+}
+
 std::optional<Op> scanned(std::string_view ufunc) {
   if (ufunc == "add" || ufunc == "cumsum") return Op::Add;
   if (ufunc == "multiply" || ufunc == "cumprod") return Op::Multiply;
@@ -159,7 +173,7 @@ std::optional<Op> scanned(std::string_view ufunc) {
 std::string_view name_in_numpy(PyObject* callable) {
   static const auto* const known = [] {
     auto* found = new std::vector<std::pair<PyObject*, const char*>>;
-    for (const char* name : {"take", "cumsum", "cumprod", "argmin", "argmax", "histogram"})
+    for (const char* name : {"take", "cumsum", "cumprod", "argmin", "argmax", "histogram", "tril", "triu"})
       for (PyObject* home : {PyModule_GetDict(arrays::numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->emplace_back(Py_NewRef(function), name);
     PyObject* operators = PyImport_ImportModule("operator");
@@ -196,6 +210,8 @@ bool recognise(const LibraryCall& call, NativeCall& out) {
   }
   if (name == "getitem") return read_getitem(call, out);
   if (name == "take") return read_take(call, out);
+  if (name == "tril" || name == "triu") return read_triangle(call, name == "triu", out);
+  if (read_cholesky(call, out)) return true;
   const std::optional<Op> op = scanned(name);
   return op && read_scan(call, *op, true, out);
 }
@@ -268,9 +284,29 @@ bool run_histogram(const NativeCall& native, std::span<const StridedArray> array
   return true;
 }
 
+/// False: the rows are not contiguous.
+bool run_triangle(const NativeCall& native, const StridedArray& x, const StridedArray& out) {
+  const auto item = static_cast<int64_t>(graph::size_of(x.dtype));
+  if (x.shape.size() != 2 || out.shape.size() != 2 || x.strides[1] != item || out.strides[1] != item) return false;
+  const int64_t columns = x.shape[1];
+  for (int64_t i = 0; i < x.shape[0]; ++i) {
+    // In front of this column the elements are of one kind, from there on of the other.
+    const int64_t cut = std::clamp<int64_t>(i + native.diagonal + !native.is_upper, 0, columns);
+    const int64_t first = native.is_upper ? cut : 0, end = native.is_upper ? columns : cut;
+    char* const row = out.data + i * out.strides[0];
+    std::memset(row, 0, static_cast<std::size_t>(first * item));
+    if (end > first)
+      std::memcpy(row + first * item, x.data + i * x.strides[0] + first * item,
+                  static_cast<std::size_t>((end - first) * item));
+    std::memset(row + end * item, 0, static_cast<std::size_t>((columns - end) * item));
+  }
+  return true;
+}
+
 bool run_native(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   auto& native = *static_cast<NativeCall*>(context);
   if (native.kind == NativeCall::Tridiagonal) return run_tridiagonal(native, arrays, rule);
+  if (native.kind == NativeCall::Cholesky) return run_cholesky(native, arrays, rule);
   if (native.kind == NativeCall::Histogram) {
     const unsigned flags = _mm_getcsr();
     const bool done = run_histogram(native, arrays, rule);
@@ -285,6 +321,8 @@ bool run_native(void* context, std::span<const StridedArray> arrays, graph::Flag
   for (std::size_t a = 0; a < view.size(); ++a) lengths[a] = out.shape[view[a]], strides[a] = out.strides[view[a]];
   if (!view.empty())
     out.shape = std::span(lengths).first(view.size()), out.strides = std::span(strides).first(view.size());
+  if (native.kind == NativeCall::Triangle)
+    return run_triangle(native, x, out) || native.otherwise(native.call, arrays, rule);
   int64_t length, stride;
   const bool flat = !native.axis && flatten(x, length, stride);
   const auto rank = static_cast<int64_t>(x.shape.size());
@@ -327,7 +365,8 @@ codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall other
     if (!recognise(call, native)) return {};
     call.native = std::make_unique<NativeCall>(std::move(native));
   }
-  static constexpr const char* kNames[] = {"gather", "scan", "find", "histogram", "tridiagonal"};
+  static constexpr const char* kNames[] = {"gather",      "scan",     "find",    "histogram",
+                                           "tridiagonal", "cholesky", "triangle"};
   return {run_native, call.native.get(), kNames[call.native->kind]};
 }
 
