@@ -393,6 +393,17 @@ void CodeView::find_comprehensions() {
 
 /// A conditional jump over a jump back (3.12 has no conditional jumps back) becomes a conditional jump back, and what
 /// it jumped over does nothing. In between may be what tools are told of.
+std::vector<bool> CodeView::behind_loops() const {
+  std::vector<bool> behind(instrs_.size(), false);
+  for (uint32_t head = 0; head < loop_ends_.size(); ++head) {
+    if (!is_loop_head(head)) continue;
+    for (uint32_t i = head; i <= loop_ends_[head]; ++i)
+      if (is_jump(instrs_[i].op) && instrs_[i].arg > static_cast<int32_t>(loop_ends_[head]))
+        behind[static_cast<std::size_t>(instrs_[i].arg)] = true;
+  }
+  return behind;
+}
+
 void CodeView::turn_jumps_over_jumps() {
   auto opposite = [](Opcode op) {
     switch (op) {

@@ -228,6 +228,9 @@ class CodeView {
   /// `i` if there is none.
   uint32_t last_of_nest(uint32_t i) const { return begins_nest(i) ? loop_ends_[i] : i; }
 
+  /// By instruction: does a loop go on there once it has ended or is left?
+  std::vector<bool> behind_loops() const;
+
   /// Of co_consts; behind these, what instructions hold that need no constant.
   PyObject* constant(int i) const { return PyTuple_GET_ITEM(consts_.get(), i); }
   PyObject* name(int i) const { return PyTuple_GET_ITEM(names_.get(), i); }

@@ -16,7 +16,8 @@
 //   out:                 JUMP_FORWARD e
 //                        RETURN_VALUE
 //   landing of exit e:   JUMP_BACKWARD raw e
-//   and of a loop's head: JUMP_BACKWARD site         if the region began elsewhere: a loop may be compiled there
+//   and of a loop's head, if the region began elsewhere, or behind a loop:
+//                        JUMP_BACKWARD site        what comes may be compiled
 //
 // The region sets the arguments of both jumps before it answers True. Nothing runs between that and the landing.
 //
@@ -72,8 +73,8 @@ class Layout {
   /// Item of the user's instruction.
   uint32_t own_item(uint32_t instr) const { return own_[raw_index(instr)]; }
 
-  std::vector<std::pair<uint32_t, uint32_t>> landings;       // Instr index, item
-  std::vector<std::pair<uint32_t, uint32_t>> head_landings;  // those that ask at a loop's head
+  std::vector<std::pair<uint32_t, uint32_t>> landings;         // Instr index, item
+  std::vector<std::pair<uint32_t, uint32_t>> asking_landings;  // those that ask at a site
   struct PadItems {
     uint32_t entry, pops_end, pushes_end, question, out;
   } pad;
@@ -132,10 +133,11 @@ class Layout {
       if (view_.instrs()[i].boundary)
         landings.push_back(
             {i, add(raw_.instrs[raw_index(i)], kRaw.jump_backward, 0, static_cast<int32_t>(own_[raw_index(i)]))});
+    const std::vector<bool> behind_loops = view_.behind_loops();
     for (const SiteItems& site : sites)
-      if (view_.is_loop_head(site.instr))
-        head_landings.push_back({site.instr, add(raw_.instrs[raw_index(site.instr)], kRaw.jump_backward, 0,
-                                                 static_cast<int32_t>(site.switch_item))});
+      if (view_.is_loop_head(site.instr) || behind_loops[site.instr])
+        asking_landings.push_back({site.instr, add(raw_.instrs[raw_index(site.instr)], kRaw.jump_backward, 0,
+                                                   static_cast<int32_t>(site.switch_item))});
     // The farthest: their arguments have room for all others.
     const auto last = static_cast<int32_t>(writer.items.size() - 1);
     for (uint32_t jump : {pad.entry, pad.out}) writer.items[jump].target = last;
@@ -298,14 +300,14 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
   table->handler = std::move(handler);
   table->site_at.assign(written.code.size() / 2, SiteTable::kNoQuestion);
   table->landing.assign(count, -1);
-  table->head_landing.assign(count, -1);
+  table->asking_landing.assign(count, -1);
   for (uint32_t i = 0; i < count; ++i) {
     table->depth.push_back(view->instrs()[i].depth);
     table->own_unit.push_back(unit_of(layout.own_item(i)));
   }
   for (const auto& [instr, item] : layout.landings) table->landing[instr] = static_cast<int32_t>(unit_of(item));
-  for (const auto& [instr, item] : layout.head_landings)
-    table->head_landing[instr] = static_cast<int32_t>(unit_of(item));
+  for (const auto& [instr, item] : layout.asking_landings)
+    table->asking_landing[instr] = static_cast<int32_t>(unit_of(item));
   for (const Layout::SiteItems& site : layout.sites) {
     table->site_at[unit_of(site.question_item)] = static_cast<int32_t>(table->sites.size());
     table->sites.push_back({site.instr, view->last_of_nest(site.instr), view->instrs()[site.instr].depth});

@@ -192,7 +192,7 @@ PyObject* ask(PyObject* self) {
   const int depth = static_cast<int>(update.stack.size());
   // A loop that is left in one of its rounds goes on there, else it would be entered where it was left.
   const bool leaves_round = site.instr <= update.exit_instr && update.exit_instr <= site.last;
-  const int32_t asking = leaves_round ? -1 : table.head_landing[update.exit_instr];
+  const int32_t asking = leaves_round ? -1 : table.asking_landing[update.exit_instr];
   set_pad(table, site.depth, depth, static_cast<uint32_t>(asking < 0 ? table.landing[update.exit_instr] : asking));
   if (depth > site.depth) {
     pushed = slot;

@@ -886,3 +886,46 @@ def test_an_array_of_equal_numbers_is_made_by_a_region():
     for _ in range(60):
         check_same(run(counted_around, (grid,)), run(marked, (grid,)), "counted_around")
     assert [entry["kind"] for entry in marked._report()["entries"]][:2] == ["region", "loop"]
+
+
+def divided_by_its_trace(x):
+    trace = 0.0
+    for i in range(len(x)):
+        trace += x[i, i]
+    scaled = x / trace
+    return scaled - scaled.T
+
+
+def halved_until_small(x):
+    scale, rounds = 8.0, 0
+    while scale > 0.1:
+        scale *= 0.5
+        rounds += 1
+        if rounds > 50:
+            break
+    y = x * scale
+    return y + y * y, rounds
+
+
+def cut_at_the_first_negative(x):
+    for i in range(len(x)):
+        if x[i, 0] < 0.0:
+            break
+    else:
+        return None
+    y = x * i
+    return y - x
+
+
+@pytest.mark.parametrize("function", [divided_by_its_trace, halved_until_small, cut_at_the_first_negative])
+def test_what_comes_behind_a_loop_is_compiled_with_it(function):
+    """The first call does not go back to the bytecode until the function returns."""
+
+    def x():
+        return np.arange(1600.0).reshape(40, 40) - 25.0 * np.eye(40)[::-1] * np.arange(40)
+
+    marked = fj.jit(function)
+    for _ in range(3):
+        check_same(run(function, (x(),)), run(marked, (x(),)), function.__name__)
+    entries = [(entry["kind"], entry["hits"]) for entry in marked._report()["entries"]]
+    assert ("loop", 3) in entries and entries[-1] == ("region", 3)
