@@ -415,10 +415,11 @@ int64_t library_call_number(std::unique_ptr<LibraryCall> call) {
   return index;
 }
 
-codegen::LibraryFunction library_function(int64_t index) {
+codegen::LibraryFunction library_function(int64_t index, bool o1) {
   LibraryCall* call = library_call_at(index);
   if (!call) return {};
-  if (const codegen::LibraryFunction native = native_function(*call, run_library_call); native.function) return native;
+  if (const codegen::LibraryFunction native = native_function(*call, run_library_call, o1); native.function)
+    return native;
   return {run_library_call, call};
 }
 

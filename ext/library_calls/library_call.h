@@ -33,9 +33,9 @@ inline constexpr int64_t kMostFound = 400;
 struct NativeCall {
   LibraryCall* call;
   RunLibraryCall otherwise;
-  enum Kind : uint8_t { Gather, Scan, Find, Histogram, Tridiagonal, Cholesky, Triangle } kind = Gather;
+  enum Kind : uint8_t { Gather, Scan, Find, Histogram, Tridiagonal, Cholesky, Triangle, Solve } kind = Gather;
   std::size_t array = 0;  // the operand
-  // Operands: of a gather the indices, of a histogram the weights, if there are any, of three diagonals all.
+  // Operands: of a gather the indices, of a histogram the weights, if there are any, of systems all.
   std::vector<std::size_t> indices;
   std::optional<int64_t> axis = 0;  // of a gather: how many axes stand before the indexed ones; none: over all elements
   graph::Op op = graph::Op::Add;    // of a scan or a search
@@ -76,7 +76,9 @@ struct LibraryCall {
 /// Gathers, scans, places of extremes, histograms and triangles, such as x[i], np.take(x, i, axis), np.cumsum(x),
 /// np.argmax(x), np.histogram(x, 20) and np.triu(x), and functions of LAPACK, as loops of ours. `otherwise` is what
 /// runs the call with the library, where the loops do not do it. Empty where it is none of these.
-codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise);
+codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise, bool o1);
+/// Is that so of the function?
+inline bool is_of_o1(const NativeCall& native) { return native.kind == NativeCall::Solve; }
 
 /// The call that plans know under this number; null: there is none.
 LibraryCall* library_call_at(int64_t index);
@@ -113,7 +115,7 @@ void clear_error();
 bool is_immutable(PyObject* o);
 
 /// By the index of the library call; empty where the index is none of these.
-codegen::LibraryFunction library_function(int64_t index);
+codegen::LibraryFunction library_function(int64_t index, bool o1);
 
 /// The arguments of such a call as Python has them, with an object for each operand.
 struct LibraryCallArguments {

@@ -12,8 +12,10 @@
 #include "capture/py/until_exit.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/numpy_loops.h"
+#include "ext/module/config.h"
 #include "ext/module/control.h"
 #include "runtime/allocator.h"
+#include "runtime/elimination.h"
 
 namespace framejit::ext::library_calls {
 
@@ -79,26 +81,18 @@ void copy(DType dtype, Matrix from, Matrix to, Part part) {
     from = turned(from), to = turned(to);
     part = part == Part::Lower ? Part::Upper : part == Part::Upper ? Part::Lower : part;
   }
-  if (dtype == DType::F64) copy<double>(from, to, part);
-  else if (dtype == DType::F32) copy<float>(from, to, part);
-  else if (dtype == DType::C128) copy<std::complex<double>>(from, to, part);
-  else copy<std::complex<float>>(from, to, part);
+  dtype == DType::F64 ? copy<double>(from, to, part) : copy<std::complex<double>>(from, to, part);
 }
 
 bool is_aligned(const StridedArray& a) {
-  const auto part =
-      static_cast<uintptr_t>(graph::is_complex(a.dtype) ? graph::size_of(a.dtype) / 2 : graph::size_of(a.dtype));
-  return (reinterpret_cast<uintptr_t>(a.data) | static_cast<uintptr_t>(a.strides[0]) |
-          static_cast<uintptr_t>(a.strides[1])) %
-             part ==
-         0;
+  const uintptr_t all =
+      reinterpret_cast<uintptr_t>(a.data) | static_cast<uintptr_t>(a.strides[0]) | static_cast<uintptr_t>(a.strides[1]);
+  return all % alignof(double) == 0;
 }
 
-/// Has NumPy put NaN in place of a result that it does not have?
-bool has_failed(DType dtype, const char* result) {
-  const bool is_double = dtype == DType::F64 || dtype == DType::C128;
-  return is_double ? std::isnan(*reinterpret_cast<const double*>(result))
-                   : std::isnan(*reinterpret_cast<const float*>(result));
+/// NumPy computes in float64 and complex128 whatever it is given.
+bool is_of_doubles(const StridedArray& a) {
+  return (a.dtype == DType::F64 || a.dtype == DType::C128) && a.shape.size() == 2 && is_aligned(a);
 }
 
 PyObject* function_of(const char* module, const char* name) {
@@ -120,8 +114,8 @@ bool read_cholesky(const LibraryCall& call, NativeCall& out) {
 bool run_cholesky(const NativeCall& native, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   const StridedArray &a = arrays[native.array], &out = arrays.back();
   const auto by_numpy = [&] { return native.otherwise(native.call, arrays, rule); };
-  if (a.shape.size() != 2 || a.shape[0] != a.shape[1] || a.shape[0] < kFewRows || a.dtype != out.dtype ||
-      !is_aligned(a) || !is_aligned(out))
+  if (!is_of_doubles(a) || !is_of_doubles(out) || a.dtype != out.dtype || a.shape[0] != a.shape[1] ||
+      a.shape[0] < kFewRows)
     return by_numpy();
   const module::ScopedGil gil;
   const codegen::NumpyLoop loop = arrays::linalg_loop("cholesky_lo", a.dtype);
@@ -138,7 +132,7 @@ bool run_cholesky(const NativeCall& native, std::span<const StridedArray> arrays
   char* places[] = {columns.data, columns.data};
   const intptr_t counts[] = {1, n}, steps[] = {0, 0, item, line, item, line};
   loop.function(places, counts, steps, loop.data);
-  const bool failed = has_failed(a.dtype, columns.data);
+  const bool failed = std::isnan(*reinterpret_cast<const double*>(columns.data));  // NumPy makes all of it NaN then
   if (!failed) {
     for (int64_t i = 0; out.strides[1] == item && i < n; ++i)
       std::memset(made.data + i * made.row + i * item, 0, static_cast<std::size_t>((n - i) * item));
@@ -148,6 +142,37 @@ bool run_cholesky(const NativeCall& native, std::span<const StridedArray> arrays
   if (released) capture::py::until_exit([&] { PyEval_RestoreThread(released); });
   clear_error();  // of memory
   return failed ? by_numpy() : true;
+}
+
+bool read_solve(const LibraryCall& call, NativeCall& out) {
+  if (call.args.size() != 2 || !call.keywords.empty() || function_of("numpy.linalg", "solve") != call.callable.get())
+    return false;
+  for (const Piece& piece : call.args) {
+    if (piece.kind != Piece::Slot || piece.wrap != Wrap::NdArray) return false;
+    out.indices.push_back(piece.slot);
+  }
+  out.kind = NativeCall::Solve;
+  return true;
+}
+
+bool run_solve(const NativeCall& native, std::span<const StridedArray> arrays, graph::FlagRule rule) {
+  const StridedArray &a = arrays[native.indices[0]], &b = arrays[native.indices[1]], &x = arrays.back();
+  const auto by_numpy = [&] { return native.otherwise(native.call, arrays, rule); };
+  const codegen::Isa isa = module::target_cpu().isa;
+  if (isa == codegen::Isa::None || !is_of_doubles(a) || !is_of_doubles(b) || !is_of_doubles(x) || a.dtype != b.dtype ||
+      a.dtype != x.dtype || a.shape[0] != a.shape[1] || b.shape[0] != a.shape[0] ||
+      !runtime::is_eliminated(a.shape[0], b.shape[1]) || b.strides[1] != graph::size_of(a.dtype) ||
+      x.strides[1] != graph::size_of(a.dtype))
+    return by_numpy();
+  const runtime::DenseSystem system{a.data,       b.data,       x.data,       a.shape[0],   b.shape[1],
+                                    a.strides[0], a.strides[1], b.strides[0], x.strides[0], a.dtype == DType::C128};
+  const Memory scratch(
+      static_cast<char*>(runtime::allocate(static_cast<std::size_t>(runtime::elimination_bytes(system)))));
+  if (!scratch) return by_numpy();
+  const unsigned flags = _mm_getcsr();
+  const bool solved = runtime::eliminate(system, scratch.get(), isa == codegen::Isa::Avx512);
+  _mm_setcsr(flags);
+  return solved || by_numpy();
 }
 
 }  // namespace framejit::ext::library_calls

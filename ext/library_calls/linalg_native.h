@@ -9,9 +9,13 @@
 
 namespace framejit::ext::library_calls {
 
-/// np.linalg.cholesky(a).
+/// np.linalg.cholesky(a), of float64 and complex128.
 bool read_cholesky(const LibraryCall& call, NativeCall& out);
 /// False: the run has to begin again, without this loop.
 bool run_cholesky(const NativeCall& native, std::span<const codegen::StridedArray> arrays, graph::FlagRule rule);
+
+/// np.linalg.solve(a, b) of the same, at O1.
+bool read_solve(const LibraryCall& call, NativeCall& out);
+bool run_solve(const NativeCall& native, std::span<const codegen::StridedArray> arrays, graph::FlagRule rule);
 
 }  // namespace framejit::ext::library_calls

@@ -211,7 +211,7 @@ bool recognise(const LibraryCall& call, NativeCall& out) {
   if (name == "getitem") return read_getitem(call, out);
   if (name == "take") return read_take(call, out);
   if (name == "tril" || name == "triu") return read_triangle(call, name == "triu", out);
-  if (read_cholesky(call, out)) return true;
+  if (read_cholesky(call, out) || read_solve(call, out)) return true;
   const std::optional<Op> op = scanned(name);
   return op && read_scan(call, *op, true, out);
 }
@@ -306,6 +306,7 @@ bool run_triangle(const NativeCall& native, const StridedArray& x, const Strided
 bool run_native(void* context, std::span<const StridedArray> arrays, graph::FlagRule rule) {
   auto& native = *static_cast<NativeCall*>(context);
   if (native.kind == NativeCall::Tridiagonal) return run_tridiagonal(native, arrays, rule);
+  if (native.kind == NativeCall::Solve) return run_solve(native, arrays, rule);
   if (native.kind == NativeCall::Cholesky) return run_cholesky(native, arrays, rule);
   if (native.kind == NativeCall::Histogram) {
     const unsigned flags = _mm_getcsr();
@@ -359,14 +360,15 @@ bool run_native(void* context, std::span<const StridedArray> arrays, graph::Flag
 
 }  // namespace
 
-codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise) {
+codegen::LibraryFunction native_function(LibraryCall& call, RunLibraryCall otherwise, bool o1) {
   if (!call.native) {
     NativeCall native{&call, otherwise};
     if (!recognise(call, native)) return {};
     call.native = std::make_unique<NativeCall>(std::move(native));
   }
-  static constexpr const char* kNames[] = {"gather",      "scan",     "find",    "histogram",
-                                           "tridiagonal", "cholesky", "triangle"};
+  static constexpr const char* kNames[] = {"gather",      "scan",     "find",     "histogram",
+                                           "tridiagonal", "cholesky", "triangle", "solve"};
+  if (is_of_o1(*call.native) && !o1) return {};
   return {run_native, call.native.get(), kNames[call.native->kind]};
 }
 

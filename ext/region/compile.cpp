@@ -56,8 +56,8 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.listing = options.listing;
   out.store = module::kernel_store(options.cached);
   out.numpy_loop = arrays::numpy_loop;
-  out.library_function = [](int64_t index) {
-    const codegen::LibraryFunction numpy = library_calls::library_function(index);
+  out.library_function = [o1 = options.o1](int64_t index) {
+    const codegen::LibraryFunction numpy = library_calls::library_function(index, o1);
     return numpy.function ? numpy : library_calls::custom_function(index);
   };
   out.complex_forms = arrays::complex_forms;

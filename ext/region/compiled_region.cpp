@@ -213,7 +213,7 @@ std::string Entry::link(std::shared_ptr<capture::Region> region, Compiled compil
   }
   // The times of large arrays decide, if they are measured, and not an estimate.
   if (!loop_ && !options.ignore_fp_flags && !options.losing && !(options.compared && gains_much(*region_)) &&
-      !is_profitable(*region_, runner_->asks_scipy() && !options.o1))
+      !is_profitable(*region_, runner_->asks_scipy() && !options.o1, options.o1))
     policy_.set_unprofitable(RunPolicy::kUnprofitable);
   policy_.start(region_->function, least_bytecode_time(*region_));
   if (options.compared && !policy_.is_unprofitable() && !loop_)

@@ -88,14 +88,15 @@ double access_time(const graph::Graph& graph, const graph::Node& node) {
   }
 }
 
-bool is_native(const graph::Graph& graph, const LibraryCall& call, const graph::Node& node) {
-  return call.native && (call.native->kind != library_calls::NativeCall::Find ||
-                         elements(graph, node.inputs[call.native->array]) <= library_calls::kMostFound);
+bool is_native(const graph::Graph& graph, const LibraryCall& call, const graph::Node& node, bool o1) {
+  return call.native && (o1 || !is_of_o1(*call.native)) &&
+         (call.native->kind != library_calls::NativeCall::Find ||
+          elements(graph, node.inputs[call.native->array]) <= library_calls::kMostFound);
 }
 
 }  // namespace
 
-bool is_profitable(const capture::Region& region, bool asks) {
+bool is_profitable(const capture::Region& region, bool asks, bool o1) {
   const graph::Graph& graph = *region.graph;
   double saved = region.instructions * kInstruction - kRegion - (asks ? kAsking : 0);
   bool calls = asks, unknown = has_tensors(region);
@@ -103,7 +104,7 @@ bool is_profitable(const capture::Region& region, bool asks) {
     const graph::Node& node = graph.node(v);
     const LibraryCall* call = node.op == Op::LibraryCall ? library_calls::library_call_at(node.index()) : nullptr;
     if (graph::def(node.op).cls == graph::OpClass::LibraryCall &&
-        (node.op != Op::LibraryCall || (call && is_native(graph, *call, node)))) {
+        (node.op != Op::LibraryCall || (call && is_native(graph, *call, node, o1)))) {
       const bool scan = call && call->native->kind == library_calls::NativeCall::Scan;
       const graph::ValueId counted = node.op == Op::Put ? node.inputs.back() : v;  // its places
       saved += kReduction + (scan ? kScanned : kElement) * elements(graph, counted);
@@ -164,7 +165,7 @@ static double time_of_calls(const capture::Region& region) {
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
     const LibraryCall* call = node.op == Op::LibraryCall ? library_calls::library_call_at(node.index()) : nullptr;
-    if (call && !is_native(graph, *call, node))
+    if (call && !is_native(graph, *call, node, false))
       time += nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));
   });
   return time;

@@ -8,7 +8,7 @@ namespace framejit::ext::region {
 /// Does a run take less time than the bytecode, which calls the same functions with the arrays at hand? `region`: its
 /// graph is optimized; `asks`: SciPy's error state is looked at before each run, for loops that are SciPy's own. Only
 /// ever false there and where there are library calls.
-bool is_profitable(const capture::Region& region, bool asks);
+bool is_profitable(const capture::Region& region, bool asks, bool o1);
 
 /// Is a region, not compiled yet, more than branches on single values, one after the other? Each is a step of a plan,
 /// while the bytecode runs one side only.

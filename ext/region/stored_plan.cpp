@@ -184,8 +184,10 @@ void write_external(ArchiveWriter& a, const Graph& graph, const External& extern
   each_node(graph, [&](const Node& node) {
     if (found) return;
     if (node.op == Op::LibraryCall) {
-      found = external_of(library_calls::library_function(node.index())) == external;
-      if (found) a(Callee::LibraryCall, node.index());
+      for (const bool o1 : {false, true}) {
+        found = external_of(library_calls::library_function(node.index(), o1)) == external;
+        if (found) return a(Callee::LibraryCall, node.index(), o1);
+      }
       return;
     }
     for (const ValueId input : node.inputs) {
@@ -203,7 +205,8 @@ External read_external(ArchiveReader& a, const LibraryCallIndices& calls) {
   a(callee);
   if (callee == Callee::LibraryCall) {
     const auto known = calls.find(a.get<int64_t>());
-    if (known != calls.end()) out = external_of(library_calls::library_function(known->second));
+    const bool o1 = a.get<bool>();
+    if (known != calls.end()) out = external_of(library_calls::library_function(known->second, o1));
   } else {
     Op op{};
     graph::DType operand{}, result{};
