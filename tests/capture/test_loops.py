@@ -922,7 +922,7 @@ def test_what_comes_behind_a_loop_is_compiled_with_it(function):
     """The first call does not go back to the bytecode until the function returns."""
 
     def x():
-        return np.arange(1600.0).reshape(40, 40) - 25.0 * np.eye(40)[::-1] * np.arange(40)
+        return 1200.5 - np.arange(1600.0).reshape(40, 40)
 
     marked = fj.jit(function)
     for _ in range(3):
