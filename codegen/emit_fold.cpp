@@ -231,11 +231,12 @@ void NestEmitter::fold_any_order() {
     store_all(u, 1);
     advance_strided();
   };
+  if (counts_bools()) count_bools(accumulators[0]);
   const Label again = cc_.newLabel(), tail = cc_.newLabel();
   const Gp limit = v_.gp();
   cc_.lea(limit, x86::ptr(n_inner_, -unroll * v_.lanes));
-  cc_.test(limit, limit);
-  cc_.js(tail);
+  cc_.cmp(limit, index_);
+  cc_.jl(tail);
   cc_.bind(again);
   for (int u = 0; u < unroll; ++u) {
     eval_body(u);
@@ -260,6 +261,36 @@ void NestEmitter::fold_any_order() {
     total = combine(load_scalar(size, out), total);
   }
   store_scalar(size, out, total);
+}
+
+/// Are bools that lie side by side added as integers, and nothing else done?
+bool NestEmitter::counts_bools() const {
+  if (nest_.combine != Op::Add || fold_dtype() != DType::I64 || nest_.stores.size() != 1 || nest_.body.size() != 2)
+    return false;
+  const Expr &loaded = nest_.body[0], &cast = nest_.body[1];
+  return nest_.stores[0].expr == 1 && loaded.kind == ExprKind::Load && loaded.dtype == DType::Bool &&
+         operands_[loaded.args[0]].access == Access::Contiguous && cast.kind == ExprKind::Apply &&
+         cast.op == Op::Cast && cast.args[0] == 0 && v_.bytes(8) == (v_.avx512 ? 64 : 32);
+}
+
+/// As many at once as a vector has bytes, which are summed in groups of eight.
+void NestEmitter::count_bools(const Vec& counts) {
+  const int bytes = v_.bytes(8);
+  const Vec ones = v_.splat(8, 0x0101010101010101), zero = v_.splat(8, 0);
+  const Label again = cc_.newLabel(), end = cc_.newLabel();
+  const Gp limit = v_.gp();
+  cc_.lea(limit, x86::ptr(n_inner_, -bytes));
+  cc_.bind(again);
+  cc_.cmp(index_, limit);
+  cc_.jg(end);
+  const Vec some = v_.fresh_bytes(bytes);
+  cc_.emit(I::kIdVpminub, some, ones,
+           x86::ptr(operands_[nest_.body[0].args[0]].row, index_));  // any byte but 0 is True
+  cc_.emit(I::kIdVpsadbw, some, some, zero);
+  cc_.emit(I::kIdVpaddq, counts, counts, some);
+  cc_.add(index_, bytes);
+  cc_.jmp(again);
+  cc_.bind(end);
 }
 
 void NestEmitter::fold_any_order_bool() {

@@ -137,6 +137,8 @@ class NestEmitter : NestBody {
   void fold_pairwise();
   void fold_any_order();
   void fold_any_order_bool();
+  bool counts_bools() const;
+  void count_bools(const Vec& counts);
   void fold_blocks();
   void fold_left();
   void fold_rows();

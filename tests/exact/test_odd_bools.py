@@ -111,3 +111,20 @@ def test_they_are_compiled():
     for name in ("copies", "choices", "bitwise", "stores"):
         report = framejit.explain(FUNCTIONS[name])(x.copy(), x.copy())
         assert not report.breaks, report
+
+
+@pytest.mark.parametrize("cpu", ["avx2", "avx512"])
+@pytest.mark.parametrize("length", [1, 7, 31, 32, 33, 63, 64, 65, 127, 129, 700, 65_537])
+def test_counts(length, cpu):
+    """As many bytes at once as a vector has, and what is left of them one after the other."""
+    before, framejit.config.cpu = framejit.config.cpu, cpu
+    try:
+        marked = framejit.jit(lambda x, m: (x.sum(), np.count_nonzero(x), x[1:].sum(), m.sum(axis=1), x[::2].sum(), x.mean()))
+        for of in (np.resize(BYTES, length), np.ones(length, np.uint8), np.zeros(length, np.uint8)):
+            x = of.view(bool)
+            m = np.resize(of, (3, length)).view(bool)
+            found, sums = marked(x, m), (of != 0).sum()
+            assert found[0] == found[1] == sums and found[2] == (of[1:] != 0).sum() and found[4] == (of[::2] != 0).sum()
+            assert found[3].tolist() == (m.view(np.uint8) != 0).sum(axis=1).tolist() and found[5] == sums / length
+    finally:
+        framejit.config.cpu = before
