@@ -140,8 +140,9 @@ bool run_cholesky(const NativeCall& native, std::span<const StridedArray> arrays
   }
   _mm_setcsr(flags);
   if (released) capture::py::until_exit([&] { PyEval_RestoreThread(released); });
-  clear_error();  // of memory
-  return failed ? by_numpy() : true;
+  const bool has_no_memory = PyErr_Occurred() != nullptr;
+  clear_error();
+  return failed || has_no_memory ? by_numpy() : true;
 }
 
 bool read_solve(const LibraryCall& call, NativeCall& out) {
