@@ -59,58 +59,57 @@ struct Rows {
   Rows from(int64_t column) const { return {data + column, row, plane}; }
 };
 
-// The loops, in the instructions of those who call them.
-#define FRAMEJIT_LOOPS(Simd, target_of, suffix)                                                                        \
-  /* rows below k -= factors * row k, in the block of columns that begins with `first`; the factors take the places of \
-   */                                                                                                                  \
-  /* the column k. `reciprocal`: of the pivot */                                                                       \
-  template <bool kComplex>                                                                                             \
-  __attribute__((target(target_of))) void subtract_##suffix(const Rows& m, int64_t rows, int64_t k, int64_t first,     \
-                                                            const double(&reciprocal)[2]) {                            \
-    double behind[2][kLanes] = {}; /* of row k: what stands before is not changed */                                   \
-    for (int part = 0; part <= kComplex; ++part)                                                                       \
-      for (int64_t j = k + 1 - first; j < kLanes; ++j) behind[part][j] = m.at(k, part)[first + j];                     \
-    const Simd::Vec xr = Simd::load(behind[0]), xi = Simd::load(behind[1]);                                            \
-    for (int64_t i = k + 1; i < rows; ++i) {                                                                           \
-      const double a = m.at(i, 0)[k], b = kComplex ? m.at(i, 1)[k] : 0.0;                                              \
-      const double real = kComplex ? a * reciprocal[0] - b * reciprocal[1] : a * reciprocal[0];                        \
-      const double imaginary = kComplex ? a * reciprocal[1] + b * reciprocal[0] : 0.0;                                 \
-      const Simd::Vec r = Simd::all(real), s = Simd::all(imaginary);                                                   \
-      Simd::Vec to = Simd::minus(Simd::load(m.at(i, 0) + first), r, xr);                                               \
-      if constexpr (kComplex) {                                                                                        \
-        to = Simd::plus(to, s, xi);                                                                                    \
-        Simd::store(m.at(i, 1) + first, Simd::minus(Simd::minus(Simd::load(m.at(i, 1) + first), r, xi), s, xr));       \
-        m.at(i, 1)[k] = imaginary;                                                                                     \
-      }                                                                                                                \
-      Simd::store(m.at(i, 0) + first, to);                                                                             \
-      m.at(i, 0)[k] = real;                                                                                            \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  /* row i, in the columns of a panel, -= the sum of factors[k] * row k, for k from `first` to `end` */                \
-  template <bool kComplex>                                                                                             \
-  __attribute__((target(target_of))) void gather_##suffix(const Rows& p, const Rows& factors, int64_t i,               \
-                                                          int64_t first, int64_t end) {                                \
-    Simd::Vec real[kVectors], imaginary[kVectors];                                                                     \
-    for (int64_t v = 0; v < kVectors; ++v) {                                                                           \
-      real[v] = Simd::load(p.at(i, 0) + v * kLanes);                                                                   \
-      if constexpr (kComplex) imaginary[v] = Simd::load(p.at(i, 1) + v * kLanes);                                      \
-    }                                                                                                                  \
-    for (int64_t k = first; k < end; ++k) {                                                                            \
-      const Simd::Vec r = Simd::all(factors.at(i, 0)[k]);                                                              \
-      for (int64_t v = 0; v < kVectors; ++v) {                                                                         \
-        const Simd::Vec xr = Simd::load(p.at(k, 0) + v * kLanes);                                                      \
-        real[v] = Simd::minus(real[v], r, xr);                                                                         \
-        if constexpr (kComplex) {                                                                                      \
-          const Simd::Vec s = Simd::all(factors.at(i, 1)[k]), xi = Simd::load(p.at(k, 1) + v * kLanes);                \
-          real[v] = Simd::plus(real[v], s, xi);                                                                        \
-          imaginary[v] = Simd::minus(Simd::minus(imaginary[v], r, xi), s, xr);                                         \
-        }                                                                                                              \
-      }                                                                                                                \
-    }                                                                                                                  \
-    for (int64_t v = 0; v < kVectors; ++v) {                                                                           \
-      Simd::store(p.at(i, 0) + v * kLanes, real[v]);                                                                   \
-      if constexpr (kComplex) Simd::store(p.at(i, 1) + v * kLanes, imaginary[v]);                                      \
-    }                                                                                                                  \
+// The loops, in the instructions of those who call them:
+//   eliminate_block   rows below k -= factors * row k, in the block of columns from `first` on; the factors take the
+//                     places of column k. `reciprocal`: of the pivot
+//   subtract_rows     row i, in the columns of a panel, -= the sum of factors[k] * row k, for k from `first` to `end`
+#define FRAMEJIT_LOOPS(Simd, target_of, suffix)                                                                   \
+  template <bool kComplex>                                                                                        \
+  __attribute__((target(target_of))) void eliminate_block_##suffix(const Rows& m, int64_t rows, int64_t k,        \
+                                                                   int64_t first, const double(&reciprocal)[2]) { \
+    double behind[2][kLanes] = {}; /* of row k: what stands before is not changed */                              \
+    for (int part = 0; part <= kComplex; ++part)                                                                  \
+      for (int64_t j = k + 1 - first; j < kLanes; ++j) behind[part][j] = m.at(k, part)[first + j];                \
+    const Simd::Vec xr = Simd::load(behind[0]), xi = Simd::load(behind[1]);                                       \
+    for (int64_t i = k + 1; i < rows; ++i) {                                                                      \
+      const double a = m.at(i, 0)[k], b = kComplex ? m.at(i, 1)[k] : 0.0;                                         \
+      const double real = kComplex ? a * reciprocal[0] - b * reciprocal[1] : a * reciprocal[0];                   \
+      const double imaginary = kComplex ? a * reciprocal[1] + b * reciprocal[0] : 0.0;                            \
+      const Simd::Vec r = Simd::all(real), s = Simd::all(imaginary);                                              \
+      Simd::Vec to = Simd::minus(Simd::load(m.at(i, 0) + first), r, xr);                                          \
+      if constexpr (kComplex) {                                                                                   \
+        to = Simd::plus(to, s, xi);                                                                               \
+        Simd::store(m.at(i, 1) + first, Simd::minus(Simd::minus(Simd::load(m.at(i, 1) + first), r, xi), s, xr));  \
+        m.at(i, 1)[k] = imaginary;                                                                                \
+      }                                                                                                           \
+      Simd::store(m.at(i, 0) + first, to);                                                                        \
+      m.at(i, 0)[k] = real;                                                                                       \
+    }                                                                                                             \
+  }                                                                                                               \
+  template <bool kComplex>                                                                                        \
+  __attribute__((target(target_of))) void subtract_rows_##suffix(const Rows& p, const Rows& factors, int64_t i,   \
+                                                                 int64_t first, int64_t end) {                    \
+    Simd::Vec real[kVectors], imaginary[kVectors];                                                                \
+    for (int64_t v = 0; v < kVectors; ++v) {                                                                      \
+      real[v] = Simd::load(p.at(i, 0) + v * kLanes);                                                              \
+      if constexpr (kComplex) imaginary[v] = Simd::load(p.at(i, 1) + v * kLanes);                                 \
+    }                                                                                                             \
+    for (int64_t k = first; k < end; ++k) {                                                                       \
+      const Simd::Vec r = Simd::all(factors.at(i, 0)[k]);                                                         \
+      for (int64_t v = 0; v < kVectors; ++v) {                                                                    \
+        const Simd::Vec xr = Simd::load(p.at(k, 0) + v * kLanes);                                                 \
+        real[v] = Simd::minus(real[v], r, xr);                                                                    \
+        if constexpr (kComplex) {                                                                                 \
+          const Simd::Vec s = Simd::all(factors.at(i, 1)[k]), xi = Simd::load(p.at(k, 1) + v * kLanes);           \
+          real[v] = Simd::plus(real[v], s, xi);                                                                   \
+          imaginary[v] = Simd::minus(Simd::minus(imaginary[v], r, xi), s, xr);                                    \
+        }                                                                                                         \
+      }                                                                                                           \
+    }                                                                                                             \
+    for (int64_t v = 0; v < kVectors; ++v) {                                                                      \
+      Simd::store(p.at(i, 0) + v * kLanes, real[v]);                                                              \
+      if constexpr (kComplex) Simd::store(p.at(i, 1) + v * kLanes, imaginary[v]);                                 \
+    }                                                                                                             \
   }
 
 FRAMEJIT_LOOPS(Avx512, "avx512f", in_avx512)
@@ -144,9 +143,9 @@ class Elimination {
     for (int64_t column = 0; column < s_.right_sides; column += kPanel) {
       const int64_t columns = std::min(kPanel, s_.right_sides - column);
       take(column, columns);
-      for (int64_t i = 1; i < s_.unknowns; ++i) gather(panel_, i, 0, i);
+      for (int64_t i = 1; i < s_.unknowns; ++i) subtract_rows(panel_, i, 0, i);
       for (int64_t i = s_.unknowns; i-- > 0;) {
-        gather(panel_, i, i + 1, s_.unknowns);
+        subtract_rows(panel_, i, i + 1, s_.unknowns);
         divide(i);
       }
       sum += give(column, columns);
@@ -174,7 +173,7 @@ class Elimination {
       for (int64_t k = first; k < end; ++k)
         if (!eliminate_column(first, k)) return false;
       for (int64_t column = first + kLanes; column < n; column += kPanel)
-        for (int64_t i = first + 1; i < n; ++i) gather(matrix_.from(column), i, first, std::min(i, end));
+        for (int64_t i = first + 1; i < n; ++i) subtract_rows(matrix_.from(column), i, first, std::min(i, end));
     }
     return true;
   }
@@ -199,14 +198,14 @@ class Elimination {
     const auto [real, imaginary] = reciprocal(matrix_.at(k, 0)[k], kComplex ? matrix_.at(k, 1)[k] : 0.0);
     const double of_pivot[] = {real, imaginary};
     std::copy_n(of_pivot, kParts, pivots_ + kParts * k);
-    avx512_ ? subtract_in_avx512<kComplex>(matrix_, n, k, first, of_pivot)
-            : subtract_in_avx2<kComplex>(matrix_, n, k, first, of_pivot);
+    avx512_ ? eliminate_block_in_avx512<kComplex>(matrix_, n, k, first, of_pivot)
+            : eliminate_block_in_avx2<kComplex>(matrix_, n, k, first, of_pivot);
     return true;
   }
 
-  void gather(const Rows& to, int64_t i, int64_t first, int64_t end) {
-    avx512_ ? gather_in_avx512<kComplex>(to, matrix_, i, first, end)
-            : gather_in_avx2<kComplex>(to, matrix_, i, first, end);
+  void subtract_rows(const Rows& to, int64_t i, int64_t first, int64_t end) {
+    avx512_ ? subtract_rows_in_avx512<kComplex>(to, matrix_, i, first, end)
+            : subtract_rows_in_avx2<kComplex>(to, matrix_, i, first, end);
   }
 
   void take(int64_t column, int64_t columns) {
