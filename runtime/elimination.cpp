@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kLanes = 8, kVectors = 4, kPanel = kLanes * kVectors;  // columns of a block are as many as lanes
 
-/// Of a row of the matrix: a panel may begin at any block of its columns.
+/// The length of a row of the matrix, with room for a panel that begins at the last block of its columns.
 int64_t padded(int64_t columns) { return (columns + kLanes - 1) / kLanes * kLanes + kPanel - kLanes; }
 
 #define FRAMEJIT_IN_AVX512 __attribute__((target("avx512f"), always_inline)) inline

@@ -93,7 +93,7 @@ void note_flow(const cfg::Cfg& graph, LoopCode& code) {
   }
 }
 
-/// Of an array with elements.
+/// The memory of an array; nothing if it has no elements.
 std::optional<runtime::ParallelLoop::Memory> memory_of(PyObject* o) {
   if (!o || !PyArray_Check(o)) return std::nullopt;
   auto* const array = arrays::as_ndarray(o);

@@ -70,7 +70,7 @@ bool GroupedProducts::compute(Site& site, const Call& call) {
   const int64_t item = graph::size_of(call.dtype);
   int64_t rows = std::min(site.next_rows, kMostRows);
   if (site.dropped > 0) rows = std::min(rows, (call.columns - 1) / site.dropped + 1);
-  // Of the last rounds of a loop there may be fewer.
+  // Near the end of a loop, fewer rounds are left.
   while (rows > 1 && !may_read(call.vector, {{rows, site.vector_by}, {call.depth, call.vector_step}}, item)) --rows;
   if (rows < 2 || !may_read(call.matrix, {{call.depth, call.matrix_row}, {call.columns, call.matrix_column}}, item))
     return false;

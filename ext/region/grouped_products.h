@@ -4,9 +4,9 @@
 //         out[i] = rows[i] @ matrix          round 2       rows[2:4] @ matrix; row 2 is its result, row 3 is kept
 //                                            round 4       rows[4:8] @ matrix ...
 //
-// What the next rounds multiply is only guessed, from how the operands have moved so far. A round that multiplies
-// something else begins anew, so a wrong guess costs time. Nothing is read that is not an array of the program, or that
-// the loop may change.
+// The operands of the next rounds are predicted from how they have moved so far. If a round multiplies something else,
+// the prediction begins anew: a wrong one costs time, and nothing else. Only arrays of the program are read, and none
+// that the loop may change.
 #pragma once
 
 #include <array>
