@@ -41,7 +41,8 @@ struct SiteTable {
   } pad;
   std::vector<int32_t> site_at;  // code unit of a question -> index into sites, or one of the above
   std::vector<int32_t> landing;  // Instr index -> code unit to resume at, or -1
-  /// The same, for regions that end at a loop's head, or behind it: they ask there whether what comes is compiled.
+  /// The same, for regions that end at the head of a loop, or where a loop goes on after its end: the site there is
+  /// asked for an entry first.
   std::vector<int32_t> asking_landing;
   std::vector<uint32_t> own_unit;  // Instr index -> code unit of the user's instruction
   std::vector<int16_t> depth;      // Instr index -> stack depth

@@ -205,7 +205,7 @@ std::vector<std::pair<std::size_t, Ref<>>> flags_of_operands(const LibraryCall& 
   for (std::size_t i = 0; i < std::min(call.args.size(), names.size()); ++i) {
     const Piece& piece = call.args[i];
     const std::string flag = std::string(kFlag) + names[i];
-    // What stands in two places would be written in one of them and read in the other.
+    // If one array is two operands, the function would write to one of them while it still reads the other.
     if (piece.kind != Piece::Slot || piece.wrap != capture::Wrap::NdArray || count_uses(call, piece.slot) > 1 ||
         std::find(names.begin(), names.end(), flag) == names.end())
       continue;

@@ -123,7 +123,7 @@ def test_arrays_that_overlap(shift):
 
 
 def test_a_loop_that_is_left_and_entered_again():
-    """What the interpreter changes between two rounds is seen."""
+    """A function that the interpreter calls between two rounds changes the matrix."""
     source = "out[i] = a[i] @ w\n        if i % 16 == 15:\n            change(w)"
 
     def change(w):
