@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kLeastBytes = 64 << 10;  // of a matrix: a smaller one stays in the first-level cache
 constexpr int64_t kMostRows = 14;          // those of the largest tile of a core
-constexpr int64_t kMostDropped = 8;
+constexpr int64_t kMostDropped = 8, kMostWanted = 64;
 
 template <class T>
 bool is_finite(const char* row, int64_t count) {
@@ -129,9 +129,14 @@ bool GroupedProducts::multiply(graph::DType dtype, char** places, const intptr_t
   };
   if (site.row >= site.rows || !is_next(site.first, site.row)) {
     if (site.row < site.rows) site.next_rows = 2;
-    site.rows = 0;
-    site.vector_by = call.vector - before.vector, site.dropped = before.columns - call.columns;
-    if (site.dropped < 0 || site.dropped > kMostDropped || !is_next(before, 1) || !compute(site, call)) return false;
+    // Where most of a group was computed for nothing, operands have to move alike for longer before the next one.
+    if (2 * site.row <= site.rows && site.rows > 0) site.wanted = std::min(2 * site.wanted, kMostWanted);
+    site.rows = site.row = 0;
+    const int64_t vector_by = call.vector - before.vector, dropped = before.columns - call.columns;
+    if (vector_by != site.vector_by || dropped != site.dropped) site.steady = 0;
+    site.vector_by = vector_by, site.dropped = dropped;
+    if (dropped < 0 || dropped > kMostDropped || !is_next(before, 1)) return site.steady = 0, false;
+    if (++site.steady < site.wanted || !compute(site, call)) return false;
   }
   const char* const row = site.results.data() + (site.row * site.first.columns + site.row * site.dropped) * item;
   ++site.row;

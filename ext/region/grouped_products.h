@@ -5,8 +5,8 @@
 //                                            round 4       rows[4:8] @ matrix ...
 //
 // The operands of the next rounds are predicted from how they have moved so far. If a round multiplies something else,
-// the prediction begins anew: a wrong one costs time, and nothing else. Only arrays of the program are read, and none
-// that the loop may change.
+// the prediction begins anew, later each time: a wrong one costs time, and nothing else. Only arrays of the program are
+// read, and none that the loop may change.
 #pragma once
 
 #include <array>
@@ -46,6 +46,7 @@ class GroupedProducts {
     int64_t rows = 0, row = 0;           // of the group, which begins with `first`; the next one that is wanted
     int64_t vector_by = 0, dropped = 0;  // how the vector moves from round to round, and columns that are left out
     int64_t next_rows = 2;               // of the next group: groups grow as long as they are used
+    int64_t steady = 0, wanted = 1;      // rounds in which the operands moved alike, and how many a group begins after
     std::vector<char> results;           // [rows, first.columns]
   };
 

@@ -136,8 +136,10 @@ def test_a_loop_that_is_left_and_entered_again():
 
     marked = fj.jit(form, jit_level="O1")
     for _ in range(3):
+        before = _core.stats()["grouped_products"]
         expected, actual = make(), make()
         np.testing.assert_array_equal(marked(*actual), form(*expected), strict=True)
+        assert _core.stats()["grouped_products"] - before == ROUNDS - 2 * 4  # the loop is entered four times
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, 1e308])
