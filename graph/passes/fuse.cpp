@@ -55,14 +55,15 @@ struct OpenGroup {
 
 /// How fusion sees a value: the group that computes it, and who uses it.
 struct Value {
-  int32_t group = kNone;  // that computes it
-  int32_t ready = 0;      // of a free value: the first group that may compute it
-  int32_t uses = 0;       // by nodes that are in no group yet
-  bool free = false;      // see is_free
-  bool cheap = false;     // see find_cheap
-  bool placed = false;    // in a group
-  bool stored = false;    // by its group
-  bool written = false;   // its bytes, since it was computed
+  int32_t group = kNone;        // that computes it
+  int32_t ready = 0;            // of a free value: the first group that may compute it
+  int32_t uses = 0;             // by nodes that are in no group yet
+  bool free = false;            // see is_free
+  bool is_written_out = false;  // to the memory of another value, from where reuse_stores has it read
+  bool cheap = false;           // see find_cheap
+  bool placed = false;          // in a group
+  bool stored = false;          // by its group
+  bool written = false;         // its bytes, since it was computed
 };
 
 /// The last groups that write, or that read, the places of a root.
@@ -212,6 +213,8 @@ class Fuser {
       const Node& n = graph_.node(v);
       if (!is_computed(n)) continue;
       values_[index(v)].cheap = n.rematerialized || (values_[index(v)].uses >= 2 && n.type.rank() > 0 && is_cheap(n));
+      if (n.op == Op::Write)
+        values_[index(n.inputs[1])].is_written_out |= graph_.type(n.inputs[1]).shape == n.type.shape;
       for (ValueId input : n.inputs) {
         const OpClass cls = def(n.op).cls;
         const bool loops = cls == OpClass::Elementwise || cls == OpClass::Cast || cls == OpClass::Reduction;
@@ -241,7 +244,9 @@ class Fuser {
       const Node& made = graph_.node(root);
       // Of a product with one user its epilogue leaves nothing but what the user makes of it.
       const bool product = is_alone(made.op) && values_[index(root)].uses >= 2;
-      if (is_computed(made) && def(made.op).cls != OpClass::Reduction && !product) return false;
+      const bool in_memory = !is_computed(made) || def(made.op).cls == OpClass::Reduction || product ||
+                             (root == input && values_[index(root)].is_written_out);
+      if (!in_memory) return false;
     }
     return large == 1 && !is_complex(n.type.dtype);
   }
