@@ -172,8 +172,8 @@ void LoopBuilder::take_checkpoint(bool required) {
       return std::all_of(all.begin(), all.end(), [&](const Typed& v) { return can_make(v); });
     };
     if (f.view->instrs()[f.pc].boundary && makes(f.stack) && makes(f.locals)) {
-      state.checkpoint = std::make_shared<LoopCheckpoint>(
-          LoopCheckpoint{f.pc, f.locals, f.stack, state.attributes, -1, ++checkpoints_});
+      state.checkpoint = std::make_shared<LoopCheckpoint>(LoopCheckpoint{
+          f.pc, f.locals, f.stack, state.attributes, -1, ++checkpoints_, block, cfg.blocks[block].nodes.size()});
       return;
     }
   }

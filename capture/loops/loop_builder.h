@@ -61,6 +61,8 @@ struct LoopCheckpoint {
   StoredAttributes attributes;
   int exit = -1;
   int number = 0;
+  uint32_t block = cfg::kNone;  // where it was taken, behind so many nodes
+  std::size_t nodes = 0;
 };
 
 struct LoopState {

@@ -111,6 +111,8 @@ struct LoopProgram {
   static constexpr int64_t count_of(std::size_t k) { return numbers_of(k) - 1; }
   static constexpr int64_t kTemporaries = 8, kTemporaryLength = 1 << 10, kResultLength = 1 << 14;
   static constexpr int64_t kResultAt = 2 * kTemporaries * kTemporaryLength;
+  /// The word behind the memory for vectors: see `stores_at_once`.
+  static constexpr int64_t kAtOnceAt = kResultAt + kResultLength, kScratchLength = kAtOnceAt + 1;
 
   cfg::Cfg cfg;
   std::vector<LoopExit> exits;       // of the same numbers as those of the graph
@@ -119,6 +121,9 @@ struct LoopProgram {
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
   bool has_scratch = false;
+  /// Results are stored in arrays at once, if the word at kAtOnceAt is not 0. What is stored in part when the loop is
+  /// left is computed again by the interpreter, so nobody may look at it before: no warning may raise or run code.
+  bool stores_at_once = false;
   int grouped_products = 0;       // sites whose products may be done for several rounds at once
   bool has_long_vectors = false;  // for which several elements at once pay from the first run on
   std::shared_ptr<LoopFindings> findings;

@@ -4,7 +4,8 @@
 // Such a vector (Kind::Vector) is a tree of its operands. Only the stack holds it, and while there is one, nothing is
 // stored in an array. Whatever takes it from the stack computes it. All of a result is computed before any of it is
 // stored, because the vectors may overlap, and because no check may follow a store. It is kept in memory that all
-// compiled loops share (LoopProgram::kScratch).
+// compiled loops share (LoopProgram::kScratch). A long result is stored at once, if the interpreter can do the
+// statement again and nobody sees that it was done in part (may_store_at_once()).
 //
 // An array that the loop makes (Typed::kTemporary) is a place in that memory, and becomes an object at an exit only. A
 // new one takes no place that the state, the checkpoint or the instruction itself holds (temporary()): each number has
@@ -174,6 +175,53 @@ void check_copied_as_a_whole(LoopTranslator& t, const Typed& target, const Typed
   t.check(t.op(Op::Or, Type::I64, apart, t.op(Op::Eq, Type::I64, a, b)));
 }
 
+/// Calls f for each array that an expression reads. False if there are others, or operators whose operands are no
+/// vectors.
+template <class F>
+bool for_each_array(const Typed& v, F&& f) {
+  if (v.kind == Kind::View) return f(v), true;
+  if (v.kind != Kind::Vector) return v.is_number();
+  if (v.op == kGather || v.op == kListed) return false;
+  const std::size_t operands = v.items.size() - (v.op == kApply ? 1 : 0);
+  return std::all_of(v.items.begin(), v.items.begin() + static_cast<std::ptrdiff_t>(operands),
+                     [&](const Typed& item) { return for_each_array(item, f); });
+}
+
+/// Has anything been read from memory since the state that an exit would go back to?
+bool has_read(const LoopTranslator& t) {
+  const LoopCheckpoint* const c = t.state.checkpoint.get();
+  if (!c || c->block != t.block) return true;
+  const std::vector<cfg::Id>& nodes = t.cfg.blocks[t.block].nodes;
+  return std::any_of(nodes.begin() + static_cast<std::ptrdiff_t>(c->nodes), nodes.end(), [&](cfg::Id id) {
+    const cfg::Effect effect = cfg::info(t.cfg.at(id).op).effect;
+    return effect != cfg::Effect::Pure && effect != cfg::Effect::Checks;
+  });
+}
+
+/// May the elements of a result be stored while it is computed? If a check fails, the interpreter does the whole
+/// statement again, so what that reads must be as it was: its operands and the target share no memory, and nothing else
+/// has been read. kNone: never.
+cfg::Id may_store_at_once(LoopTranslator& t, const Typed& target, const Typed& value) {
+  if (!is_longer(target, kSeveralAtOnce) || target.ids[2] != t.integer(sizeof(double)) || has_read(t))
+    return cfg::kNone;
+  cfg::Node word;
+  word.op = Op::Load;
+  word.type = Type::I64;
+  word.args[0] = scratch(t, 0);
+  word.imm = LoopProgram::kAtOnceAt * static_cast<int64_t>(sizeof(double));
+  cfg::Id may = t.int_at_entry(Op::Ne, t.at_entry(word), t.integer(0));
+  const auto [low, high] = span_of(t, target);
+  const bool only_arrays = for_each_array(value, [&, low = low, high = high](const Typed& read) {
+    const auto [first, behind] = span_of(t, read);
+    const cfg::Id apart =
+        t.op(Op::Or, Type::I64, t.op(Op::Le, Type::I64, high, first), t.op(Op::Le, Type::I64, behind, low));
+    may = t.op(Op::And, Type::I64, may, apart);
+  });
+  if (!only_arrays) return cfg::kNone;
+  t.program->stores_at_once = true;
+  return may;
+}
+
 }  // namespace
 
 cfg::Id scratch(LoopTranslator& t, int64_t elements) {
@@ -302,14 +350,19 @@ void store_vector(LoopTranslator& t, const Typed& target, const Typed& value) {
   }
   require_writeable(t, target);
   cfg::Id number = cfg::kNone;
+  Typed left = target;  // what is still to be stored
   if (is_vector(from)) {
     t.check(t.op(Op::Eq, Type::I64, length_of(from), length_of(target)));
     if (from.kind == Kind::View) check_copied_as_a_whole(t, target, from);
-    from = computed(t, from, scratch(t, LoopProgram::kResultAt), LoopProgram::kResultLength);
+    cfg::Id place = scratch(t, LoopProgram::kResultAt);
+    const cfg::Id at_once = is_in_place(value) ? cfg::kNone : may_store_at_once(t, target, from);
+    if (at_once != cfg::kNone) place = t.op(Op::Select, Type::I64, at_once, target.ids[0], place);
+    from = computed(t, from, place, LoopProgram::kResultLength);
+    if (at_once != cfg::kNone) left.ids[1] = t.op(Op::Select, Type::I64, at_once, t.integer(0), length_of(target));
   } else {
     number = as_f64(t, from);
   }
-  for_each_index(t, target, [&](cfg::Id at) {
+  for_each_index(t, left, [&](cfg::Id at) {
     cfg::Node n = place(t, target, at, Op::Store);
     n.args[2] = number == cfg::kNone ? element(t, from, at).ids[0] : number;
     t.add(n);

@@ -225,7 +225,7 @@ void write_loop(ArchiveWriter& a, ObjectWriter& objects, const LoopProgram& prog
   a.size(program.exits.size());
   for (const LoopExit& exit : program.exits) write_exit(a, objects, exit);
   a(program.carried, program.line, program.last_line, program.has_scratch, program.grouped_products,
-    program.has_long_vectors, program.unboxed, program.boxed, program.written);
+    program.has_long_vectors, program.stores_at_once, program.unboxed, program.boxed, program.written);
   a.put(loop.code() != nullptr);
   if (loop.code())
     a(loop.code()->kernel.name, loop.code()->kernel.bytes, loop.code()->goes_round, loop.code()->is_flat);
@@ -239,7 +239,7 @@ std::shared_ptr<LoopProgram> read_loop(ArchiveReader& a, ObjectReader& objects, 
   read_graph(a, objects, *program);
   for (std::size_t count = a.size(); count > 0 && a.ok; --count) program->exits.push_back(read_exit(a, objects));
   a(program->carried, program->line, program->last_line, program->has_scratch, program->grouped_products,
-    program->has_long_vectors, program->unboxed, program->boxed, program->written);
+    program->has_long_vectors, program->stores_at_once, program->unboxed, program->boxed, program->written);
   if (a.get<bool>()) {
     code = std::make_unique<region::LoopCode>();
     a(code->kernel.name, code->kernel.bytes, code->goes_round, code->is_flat);

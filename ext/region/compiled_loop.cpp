@@ -19,6 +19,7 @@
 #include "ext/module/config.h"
 #include "ext/module/module.h"
 #include "ext/module/stats.h"
+#include "ext/region/flag_warnings.h"
 #include "ext/region/grouped_products.h"
 #include "ext/region/long_runs.h"
 #include "graph/support/check.h"
@@ -70,10 +71,16 @@ int64_t widen_after = 2'000'000;  // nanoseconds of runs; 0: the first run is en
 /// One for all loops: none of them lets go of the GIL while it runs. Null: there is no memory.
 void* scratch() {
   using Program = capture::LoopProgram;
-  static_assert(Program::kResultLength % Program::kResultAt == 0);
-  static void* const memory = std::aligned_alloc(Program::kResultAt * sizeof(double),
-                                                 (Program::kResultAt + Program::kResultLength) * sizeof(double));
+  constexpr std::size_t kPart = Program::kResultAt * sizeof(double);
+  constexpr std::size_t kParts = (Program::kScratchLength * sizeof(double) + kPart - 1) / kPart;
+  static void* const memory = std::aligned_alloc(kPart, kParts * kPart);
   return memory;
+}
+
+/// Does NumPy's warning of an operation run no code that could look at arrays, and raise nothing?
+bool nobody_sees_warnings() {
+  const std::optional<WarningRules> rules = warning_rules();
+  return rules && (rules->watched == 0 || rules->log || stderr_takes_warnings());
 }
 
 /// Looks at the graph as it was captured.
@@ -494,7 +501,7 @@ void CompiledLoop::find_memory(const Matched& m) {
   for (const auto& list : unboxed_)
     add(list->numbers, static_cast<int64_t>(list->count) * static_cast<int64_t>(sizeof(double)));
   using Program = capture::LoopProgram;
-  if (program_->has_scratch) add(scratch(), (Program::kResultAt + Program::kResultLength) * sizeof(double));
+  if (program_->has_scratch) add(scratch(), Program::kScratchLength * sizeof(double));
 }
 
 Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
@@ -518,6 +525,8 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     objects = objects_on_heap.data() + in_front;
   }
   objects[capture::LoopProgram::kScratch] = program_->has_scratch ? scratch() : nullptr;
+  if (program_->stores_at_once)
+    static_cast<int64_t*>(scratch())[capture::LoopProgram::kAtOnceAt] = static_cast<int64_t>(nobody_sees_warnings());
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(kernels_[use_].code.entry(0)));
   if (!may_widen_) captured_.reset();
