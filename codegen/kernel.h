@@ -27,20 +27,20 @@ enum class Relu : uint8_t { None, ZeroFirst, ZeroSecond };
 /// Arguments of a part of a matrix-product core, which reads those named for it; distances in bytes. Nothing beyond the
 /// operands' elements is read or written, but for copies and transpositions, which write whole vectors.
 struct MatMulArgs {
-  const char* a;       // tile, dots: first element of A; copy, transpose: the source
-  const char* b;       // tile: first row of B; dots: first column of B, contiguous along k
-  char* c;             // first element of C; copy, transpose: the destination
-  int64_t a_row;       // between rows of A, or of a transposed source
-  int64_t a_k;         // between two k of A, or of a copied source; weight_gradient: between lines of A
-  int64_t b_k;         // tile: between rows of B; dots: between columns of B
-  int64_t c_row;       // between rows of C, or of the destination
-  int64_t k;           // depth; copy, transpose: rows of the destination
-  int64_t live;        // masked tile, copy: live lanes of the last vector; transpose: rows; vector_matrix: columns
-  int64_t panels;      // tile: tiles next to each other, at least one; indirect_tile: below each other; else lines
-  int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; else between lines of B
-  int64_t add;         // tile, weight_gradient: C += product instead of C = product
-  int64_t b_ahead;     // tile, streamed, vector_matrix: how far ahead B is prefetched
-  int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: the memory after them may not exist
+  const char* a;        // tile, dots: first element of A; copy, transpose: the source
+  const char* b;        // tile: first row of B; dots: first column of B, contiguous along k
+  char* c;              // first element of C; copy, transpose: the destination
+  int64_t a_row;        // between rows of A, or of a transposed source
+  int64_t a_k;          // between two k of A, or of a copied source; weight_gradient: between lines of A
+  int64_t b_k;          // tile: between rows of B; dots: between columns of B
+  int64_t c_row;        // between rows of C, or of the destination
+  int64_t k;            // depth; copy, transpose: rows of the destination
+  int64_t live;         // masked tile, copy: live lanes of the last vector; transpose: rows; vector_matrix: columns
+  int64_t panels;       // tile: tiles next to each other, at least one; indirect_tile: below each other; else lines
+  int64_t b_panel;      // tile: from a panel of B to the next; dots: between columns of C; else between lines of B
+  int64_t add;          // tile, weight_gradient: C += product instead of C = product
+  int64_t b_ahead = 0;  // tile, streamed, vector_matrix: how far ahead B is prefetched; copy: the source
+  int64_t b_last = 0;   // tile: rows at the end of B that prefetch nothing: the memory after them may not exist
   /// indirect_tile, line_convolution: for each k, the distance from `a` or `b`; weight_gradient: for each column of C,
   /// how far A is moved.
   const int64_t* reach;

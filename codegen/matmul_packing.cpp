@@ -1,4 +1,5 @@
 // Copies and transpositions into panels: elements are moved, whatever they are.
+#include <algorithm>
 #include <utility>
 
 #include "codegen/matmul_generator.h"
@@ -7,7 +8,7 @@
 namespace framejit::codegen::detail {
 
 void MatMulGenerator::copy(int vectors, bool masked) {
-  const Reg64 from = rax, to = rdx, from_step = r9, to_step = r10, left = rcx, live = r8, scratch = r11;
+  const Reg64 from = rax, to = rdx, from_step = r9, to_step = r10, left = rcx, live = r8, scratch = r11, next = rsi;
   Label loop, done;
   if (masked) {
     mov(live, arg(&MatMulArgs::live));
@@ -18,9 +19,11 @@ void MatMulGenerator::copy(int vectors, bool masked) {
   mov(from_step, arg(&MatMulArgs::a_k));
   mov(to_step, arg(&MatMulArgs::c_row));
   mov(left, arg(&MatMulArgs::k));
+  mov(next, arg(&MatMulArgs::b_ahead));
   test(left, left);
   jz(done, T_NEAR);
   L(loop);
+  for (int v = 0; v < vectors; v += std::max(1, 64 / vector_bytes())) prefetcht0(ptr[from + next + v * vector_bytes()]);
   for (int v = 0; v < vectors; ++v) {
     const Address at = ptr[from + v * vector_bytes()];
     if (masked && v + 1 == vectors) load_filled(vec(v), filler(), mask(), at);

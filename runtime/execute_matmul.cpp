@@ -280,7 +280,7 @@ class Runner : ProductParts {
   int64_t least_panels() const {
     if (p_.a_k != core_.item) return 2;
     if (p_.rows_collide()) return core_.avx512 ? 1 : 3;
-    return 8;
+    return core_.avx512 ? std::numeric_limits<int64_t>::max() / panel_columns() : 8;
   }
 
   /// Idle lanes reach into the next k, whose rows come later.
@@ -359,6 +359,7 @@ class Runner : ProductParts {
       for (int64_t at = 0; at < k; at += kCopyRows) {
         args.k = std::min(kCopyRows, k - at);
         args.c = to + at * panel_row();
+        args.b_ahead = at + args.k < k ? kCopyRows * p_.b_k : 0;
         for (int64_t column = 0; column < columns; column += panel_columns(), args.c += p_.way.depth * panel_row()) {
           args.a = from + at * p_.b_k + column * core_.item;
           copy_columns(args, std::min(panel_columns(), columns - column));
