@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
+
+#include "runtime/scheduler.h"
 
 namespace framejit::runtime {
 
@@ -19,9 +23,12 @@ constexpr int64_t kLeastBlocks = 8;  // what all rows touch is at least as many 
 constexpr int64_t kMostBlocks = 4;   // a row that touches more stays in no cache
 constexpr int64_t kNear = 8;         // rows
 constexpr std::size_t kMostSteps = 64;
+constexpr std::size_t kMostFollowers = 24;
+constexpr int64_t kBlocksOfWindow = 4;  // after which what is left in a window is moved to its begin
 constexpr int64_t kStretch = 64, kAlignment = 64;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+int64_t ceil_div(int64_t n, int64_t by) { return n > 0 ? (n + by - 1) / by : -(-n / by); }
 
 /// What the accesses of a band to one buffer have in common: the bytes [low, high) of row 0, and the distance between
 /// rows.
@@ -62,6 +69,12 @@ class Finder {
       while (last < bound_.steps.size() && last - first < kMostSteps && (last == first || !targets_.contains(last)) &&
              take(first, last))
         ++last;
+      if (std::optional<Band> staggered = num_threads() == 1 ? find_staggered(first) : std::nullopt;
+          staggered && staggered->last > last) {
+        first = staggered->last;
+        add(std::move(*staggered));
+        continue;
+      }
       if (last - first >= 2) note(first, last);
       first = std::max(last, first + 1);
     }
@@ -173,8 +186,173 @@ class Finder {
       // A block may be longer by less than one block: what is left at the end is added to it.
       band.bytes += round_up(2 * band.block * f.pitch, kAlignment) + kAlignment;
     }
-    for (std::size_t i = first; i < last; ++i) bound_.wave_end[i] = last;
+    add(std::move(band));
+  }
+
+  void add(Band&& band) {
+    for (std::size_t i = band.first; i < band.last; ++i) bound_.wave_end[i] = band.last;
     bound_.bands.push_back(std::move(band));
+  }
+
+  // ---- staggered
+
+  /// What a row of a step touches of a buffer.
+  struct Access {
+    std::size_t step;
+    int64_t pitch, low, high;
+    bool written;
+  };
+  using Accesses = std::map<BufferIndex, std::vector<Access>>;
+
+  /// May its rows be run one after the other, behind those of other steps? A param that it writes is not to be written
+  /// if NumPy's own answer is needed.
+  bool can_follow(std::size_t i) const {
+    const auto* l = std::get_if<BoundLoop>(&bound_.steps[i]);
+    if (!l || l->rank() == 0 || l->size == 0 || l->guarded.kernel || l->step->redo_zero_or_nan) return false;
+    if (l->step->reduce != ReduceKind::None && (l->reduced_first == 0 || l->rank() < 2)) return false;
+    if (std::any_of(l->stages.begin(), l->stages.end(), [](const BoundStage& s) { return !s.kernel; })) return false;
+    for (std::size_t k = 0; k < l->operands.size(); ++k) {
+      const BoundOperand& o = l->operands[k];
+      const int64_t inner = l->stride(k, l->rank() - 1);
+      if (o.index || (!o.scratch && program_.buffers[o.buffer].kind == BufferKind::Pointer)) return false;
+      if (l->rank() > 1 && inner != 0 && inner != o.itemsize) return false;
+    }
+    return true;
+  }
+
+  /// The longest band from `first` on whose rows stay in cache, if it is worth it.
+  std::optional<Band> find_staggered(std::size_t first) const {
+    std::optional<Band> found;
+    for (std::size_t last = first; last < bound_.steps.size() && last - first < kMostFollowers; ++last) {
+      if ((last > first && targets_.contains(last)) || !can_follow(last)) break;
+      if (last == first) continue;
+      Band band;
+      band.first = first;
+      band.last = last + 1;
+      bool pays = false;
+      if (!stagger(band, pays)) break;
+      if (pays) found = std::move(band);
+    }
+    // Where operands begin may change later.
+    if (found && std::ranges::any_of(movable_of(program_).places, [&](const Movable::Place& place) {
+          return found->first <= place.step && place.step < found->last;
+        }))
+      return std::nullopt;
+    return found;
+  }
+
+  /// False: one of its steps has other rows, or they touch too much.
+  bool stagger(Band& band, bool& pays) const {
+    Accesses accesses;
+    std::map<BufferIndex, int64_t> pitches;  // of what is written
+    for (std::size_t i = band.first; i < band.last; ++i) add_accesses(i, accesses);
+    for (const auto& [buffer, all] : accesses) {
+      if (std::none_of(all.begin(), all.end(), [](const Access& a) { return a.written; })) continue;
+      int64_t& pitch = pitches[buffer];
+      for (const Access& a : all) pitch = std::max(pitch, a.pitch);
+      if (std::any_of(all.begin(), all.end(), [&](const Access& a) { return a.pitch <= 0 || pitch % a.pitch != 0; }))
+        return false;
+    }
+    if (!find_rows(band, pitches, accesses)) return false;
+    for (std::size_t i = band.first; i < band.last; ++i) find_lag(band, i, pitches, accesses);
+    int64_t row_bytes = 0, most_rows = 0, least_rows = std::numeric_limits<int64_t>::max(), most_lag = 0;
+    for (const auto& [buffer, all] : accesses) row_bytes += widest(all);
+    for (const Band::Follower& f : band.followers) {
+      most_rows = std::max(most_rows, f.rows);
+      least_rows = std::min(least_rows, f.rows);
+      most_lag = std::max(most_lag, f.lag);
+    }
+    band.rows = 0;
+    for (const Band::Follower& f : band.followers) band.rows = std::max(band.rows, f.rows + f.lag);
+    band.block = std::max<int64_t>(1, block_bytes_ / std::max<int64_t>(1, row_bytes));
+    int64_t in_use = 0;
+    bool hands_on = false;
+    for (const auto& [buffer, all] : accesses) {
+      const Band::Window window = window_of(band, buffer, widest(all), all);
+      in_use += window.high - window.low;
+      if (!pitches.contains(buffer)) continue;
+      hands_on = hands_on || std::any_of(all.begin(), all.end(), [](const Access& a) { return !a.written; });
+      if (program_.buffers[buffer].kind != BufferKind::Temp || used_outside(buffer, band.first, band.last)) continue;
+      band.windows.push_back(window);
+      band.bytes += window.capacity;
+    }
+    for (std::size_t i = band.first; i < band.last; ++i) {
+      band.nanoseconds += loop(i).nanoseconds;
+      band.scratch_bytes = std::max(band.scratch_bytes, loop(i).scratch_bytes);
+    }
+    pays =
+        hands_on && row_bytes * most_rows >= kLeastBlocks * block_bytes_ && least_rows >= 2 * (band.block + most_lag);
+    return in_use <= kMostBlocks * block_bytes_;
+  }
+
+  void add_accesses(std::size_t i, Accesses& accesses) const {
+    const BoundLoop& l = loop(i);
+    for (std::size_t k = 0; k < l.operands.size(); ++k) {
+      const BoundOperand& o = l.operands[k];
+      if (o.scratch) continue;
+      Access a{i, l.stride(k, 0), o.offset, o.offset + o.itemsize, l.step->operands[k].written};
+      for (int axis = 1; axis < l.rank(); ++axis) {
+        const int64_t reach = (l.extents[axis] - 1) * l.stride(k, axis);
+        (reach < 0 ? a.low : a.high) += reach;
+      }
+      accesses[o.buffer].push_back(a);
+    }
+  }
+
+  /// The rows of each step are so many elements of its first axis that the buffers have one pitch for all steps.
+  bool find_rows(Band& band, const std::map<BufferIndex, int64_t>& pitches, Accesses& accesses) const {
+    std::vector<int64_t> units(band.last - band.first, 0);
+    for (const auto& [buffer, pitch] : pitches)
+      for (const Access& a : accesses[buffer]) {
+        int64_t& unit = units[a.step - band.first];
+        if (unit != 0 && unit != pitch / a.pitch) return false;
+        unit = pitch / a.pitch;
+      }
+    for (std::size_t i = band.first; i < band.last; ++i) {
+      const int64_t unit = units[i - band.first], extent = loop(i).extents[0];
+      if (unit == 0 || extent % unit != 0 || extent / unit < 2) return false;
+      band.followers.push_back({extent / unit, 0});
+    }
+    for (auto& [buffer, all] : accesses)
+      for (Access& a : all) {
+        const int64_t unit = units[a.step - band.first];
+        (a.pitch < 0 ? a.low : a.high) += (unit - 1) * a.pitch;
+        a.pitch *= unit;
+      }
+    return true;
+  }
+
+  /// A step may run a row if the steps before it have run all rows that touch the same bytes, unless both only read.
+  void find_lag(Band& band, std::size_t i, const std::map<BufferIndex, int64_t>& pitches,
+                const Accesses& accesses) const {
+    int64_t& lag = band.followers[i - band.first].lag;
+    for (const auto& [buffer, pitch] : pitches)
+      for (const Access& mine : accesses.at(buffer))
+        for (const Access& other : accesses.at(buffer)) {
+          if (mine.step != i || other.step >= i || !(mine.written || other.written)) continue;
+          const int64_t ahead = ceil_div(mine.high - other.low, pitch);
+          lag = std::max(lag, band.followers[other.step - band.first].lag + ahead - 1);
+        }
+  }
+
+  static int64_t widest(const std::vector<Access>& all) {
+    int64_t pitch = 0;
+    for (const Access& a : all) pitch = std::max(pitch, std::abs(a.pitch));
+    return pitch;
+  }
+
+  /// What a block of rows, and the rows that are still to be read, touch of a buffer.
+  Band::Window window_of(const Band& band, BufferIndex buffer, int64_t pitch, const std::vector<Access>& all) const {
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    Band::Window w{buffer, pitch, kMost, -kMost, kMost, 0, band.bytes};
+    for (const Access& a : all) {
+      const int64_t lag = band.followers[a.step - band.first].lag;
+      w.low = std::min(w.low, a.low - (band.block + lag) * pitch);
+      w.high = std::max(w.high, a.high - (lag + 1) * pitch);
+      w.first = std::min(w.first, a.low);
+    }
+    w.capacity = round_up(w.high - w.low + kBlocksOfWindow * band.block * pitch, kAlignment) + kAlignment;
+    return w;
   }
 
   bool used_outside(BufferIndex buffer, std::size_t first, std::size_t last) const {
@@ -232,8 +410,68 @@ void find_bands(const Program& program, Bound& bound, int64_t block_bytes) {
   Finder(program, bound, block_bytes).run();
 }
 
-void execute_band(const Bound& bound, const Band& band, RunState& state,
-                  const std::function<void(const BoundLoop&, RunState&)>& run) {
+namespace {
+
+using RunLoop = std::function<void(const BoundLoop&, RunState&)>;
+
+/// Memory for the rows of a temporary that are in use.
+class SlidingWindow {
+ public:
+  SlidingWindow(const Band::Window& window, char* memory)
+      : w_(window), memory_(memory), begin_(aligned(window.first)), end_(begin_) {}
+
+  /// Makes room for what is in use while the front is at that row. Where byte 0 of the temporary would be.
+  char* move_to(int64_t front) {
+    const int64_t end = w_.high + front * w_.pitch;
+    if (end > begin_ + w_.capacity) {
+      const int64_t begin = aligned(std::max(w_.first, w_.low + front * w_.pitch));
+      if (end_ > begin) std::memmove(memory_, memory_ + (begin - begin_), static_cast<std::size_t>(end_ - begin));
+      begin_ = begin;
+    }
+    end_ = std::max(end_, end);
+    return memory_ - begin_;
+  }
+
+ private:
+  static int64_t aligned(int64_t byte) { return byte / kAlignment * kAlignment; }
+
+  const Band::Window& w_;
+  char* const memory_;
+  int64_t begin_, end_;
+};
+
+void execute_staggered(const Bound& bound, const Band& band, RunState& state, const RunLoop& run) {
+  const Scratch memory(band.bytes + band.scratch_bytes, state);
+  std::vector<char*> buffers(state.buffers, state.buffers + bound.temp_offsets.size());
+  RunState own;
+  own.buffers = buffers.data();
+  own.poller = state.poller;
+  own.reserve = memory.data() + band.bytes;
+  std::vector<Rows> steps;
+  std::vector<int64_t> done(band.followers.size(), 0);
+  for (std::size_t i = band.first; i < band.last; ++i)
+    steps.emplace_back(std::get<BoundLoop>(bound.steps[i]), band.followers[i - band.first].rows);
+  std::vector<SlidingWindow> windows;
+  for (const Band::Window& w : band.windows) windows.emplace_back(w, memory.data() + w.offset);
+  run_pieces(band.rows, band.block, band.nanoseconds, false, state, [&](int64_t begin, int64_t end) {
+    for (int64_t front = begin; front < end && !own.stopped();) {
+      front += band.block;
+      for (std::size_t k = 0; k < windows.size(); ++k) buffers[band.windows[k].buffer] = windows[k].move_to(front);
+      for (std::size_t i = 0; i < steps.size() && !own.stopped(); ++i) {
+        const int64_t to = std::min(band.followers[i].rows, front - band.followers[i].lag);
+        if (to <= done[i]) continue;
+        steps[i].run(done[i], to - done[i], own, run);
+        done[i] = to;
+      }
+    }
+  });
+  state.redo = state.redo || own.redo;
+}
+
+}  // namespace
+
+void execute_band(const Bound& bound, const Band& band, RunState& state, const RunLoop& run) {
+  if (!band.followers.empty()) return execute_staggered(bound, band, state, run);
   std::atomic<bool> redo{false};
   run_pieces(band.rows, band.block, band.nanoseconds, band.parallel, state, [&](int64_t begin, int64_t end) {
     const Scratch memory(band.bytes + band.scratch_bytes, state);

@@ -655,8 +655,10 @@ class Binder {
       begin = std::min(begin, pair.first);
     }
     std::set<BufferIndex> in_band;
-    for (const Band& band : bound.bands)
+    for (const Band& band : bound.bands) {
       for (const Band::Temp& t : band.temps) in_band.insert(t.buffer);
+      for (const Band::Window& w : band.windows) in_band.insert(w.buffer);
+    }
     std::vector<Life> lives;
     for (std::size_t b = 0; b < count; ++b) {
       if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever ||

@@ -147,6 +147,20 @@ struct Band {
   std::vector<Temp> temps;
   double nanoseconds = 0;
   bool parallel = true;
+
+  /// Of a band whose steps read rows around their own: each step is `lag` rows behind the front, and has so many.
+  struct Follower {
+    int64_t rows, lag;
+  };
+  /// A temporary of these steps alone: memory for the bytes that are in use while the front is at row f, from
+  /// `low` + f * `pitch` to `high` + f * `pitch`, but none in front of `first`.
+  struct Window {
+    codegen::BufferIndex buffer;
+    int64_t pitch, low, high, first;
+    int64_t capacity, offset;  // in the band's memory
+  };
+  std::vector<Follower> followers;  // one for each step; none: its rows need no others
+  std::vector<Window> windows;
 };
 
 /// Two products of one matrix that are run together (product_pair.h).

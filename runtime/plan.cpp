@@ -531,7 +531,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<Ready>& own,
   while (done < bound.steps.size() && !state.stopped()) {
     const std::size_t i = done;
     // What cannot be put back is not cancelled.
-    if (i >= first_param_write && !has_undo) state.poller = nullptr;
+    if ((measured ? *measured : bound).wave_end[i] > first_param_write && !has_undo) state.poller = nullptr;
     if (program.per_call_flags && i == first_param_write) {
       out.flags = fp_flags() & watched;
       clear_fp_flags();

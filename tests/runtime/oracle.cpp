@@ -200,7 +200,7 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
   const std::string listing = codegen::listing(*program);
   PlanOptions plan_options;
   plan_options.beside = options.order == ExecOrder::Breadth;
-  if (options.bands) plan_options.block_bytes = 128;
+  if (options.bands) plan_options.block_bytes = options.block_bytes;
   auto plan = Plan::create(std::move(*program), plan_options);
   if (!plan) return plan.error();
 

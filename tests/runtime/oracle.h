@@ -49,6 +49,7 @@ struct CompareOptions {
   int64_t pairwise_cut = 0;
   bool attribute = false;                              // each operator that may set flags is a call of the user's
   graph::ExecOrder order = graph::ExecOrder::Program;  // Breadth: independent steps run beside each other
+  int64_t block_bytes = 128;                           // of `bands`
   bool bands = false;                                  // blocks of rows for programs as small as those of tests
 };
 

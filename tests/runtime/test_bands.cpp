@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "graph/text.h"
 #include "oracle.h"
@@ -66,7 +70,7 @@ const char* const kDifferences = R"(graph @f(%x: f64[128, 3, 8]) {
   return %5, %7
 })";
 
-// A row needs its neighbour: no band.
+// A row needs its neighbour: threads cannot share it.
 const char* const kNeighbours = R"(graph @f(%x: f64[257, 8]) {
   %1 = sqrt %x : f64[257, 8]
   %2 = view %1 : f64[256, 8] root=%1 offset=64
@@ -104,8 +108,12 @@ TEST(Bands, AgreeWithTheInterpreter) {
 TEST(Bands, KeepWhatLiesBetweenTheirStepsInBlocks) {
   EXPECT_LT(buffer_bytes(kNorm, 2048), buffer_bytes(kNorm, kNone) / 4);
   EXPECT_LT(buffer_bytes(kSoftmax, 1024), buffer_bytes(kSoftmax, kNone) / 2);
-  EXPECT_EQ(buffer_bytes(kNeighbours, 1024), buffer_bytes(kNeighbours, kNone));
   EXPECT_EQ(buffer_bytes(kApart, 1 << 14), buffer_bytes(kApart, kNone));
+  set_num_threads(2);
+  EXPECT_EQ(buffer_bytes(kNeighbours, 1024), buffer_bytes(kNeighbours, kNone));
+  set_num_threads(1);
+  EXPECT_LT(buffer_bytes(kNeighbours, 1024), buffer_bytes(kNeighbours, kNone) / 2);
+  set_num_threads(0);
 }
 
 /// At O1 each step of a norm is one call of a kernel, for all rows and for a block of them; at O0 the sums are trees.
@@ -145,6 +153,113 @@ TEST(Bands, ASumIsAShortRun) {
     EXPECT_EQ((*plan)->run(params, results, {}).flags, 0u);
     for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(sums[i], static_cast<float>(4950 + 10000 * i));
   }
+}
+
+/// Programs whose rows need rows around them: views of rows and columns, sums of rows, and writes to parts.
+class RandomStencils {
+ public:
+  explicit RandomStencils(uint64_t seed) : random_(seed) {
+    const int64_t rows = pick(24, 70), columns = pick(1, 5);
+    for (const char* name : {"x", "y"}) {
+      values_.push_back({name, rows, columns});
+      text_ += (text_.empty() ? "graph @f(%" : ", %") + std::string(name) + ": " + type(rows, columns);
+    }
+    text_ += ") {\n";
+    for (int64_t left = pick(3, 12); left > 0; --left) add();
+    const std::string last = values_.back().name;
+    const bool is_param = last == "y";
+    text_ += is_param ? "  return\n}" : "  return %" + last + "\n}";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  struct Value {
+    std::string name;
+    int64_t rows, columns;
+  };
+
+  int64_t pick(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
+  const Value& any() { return values_[static_cast<std::size_t>(pick(0, std::ssize(values_) - 1))]; }
+  static std::string type(int64_t rows, int64_t columns) {
+    return "f64[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+  }
+  std::string define(const std::string& what) {
+    const std::string name = std::to_string(++number_);
+    text_ += "  %" + name + " = " + what + "\n";
+    return name;
+  }
+
+  std::string part(const Value& of, int64_t rows, int64_t columns) {
+    const int64_t at = 8 * (pick(0, of.rows - rows) * of.columns + pick(0, of.columns - columns));
+    return define("view %" + of.name + " : " + type(rows, columns) + " strides=[" + std::to_string(8 * of.columns) +
+                  ", 8] root=%" + of.name + " offset=" + std::to_string(at));
+  }
+
+  void add() {
+    const Value a = any(), b = any();
+    const int64_t rows = std::min(a.rows, b.rows) - pick(0, 2),
+                  columns = std::max<int64_t>(1, std::min(a.columns, b.columns) - pick(0, 1));
+    if (rows < 8) return;
+    static constexpr const char* kOps[] = {"add", "subtract", "multiply", "maximum"};
+    const std::string op = kOps[pick(0, 3)];
+    const std::string sum = "%" + part(a, rows, columns) + ", %" + part(b, rows, columns) + " : " + type(rows, columns);
+    std::string made = define(op + " " + sum);
+    const int64_t kind = pick(0, 9);
+    if (kind < 2) {  // written in place, to a computed value or a param
+      const Value target = any();
+      if (target.rows < rows || target.columns < columns) return;
+      text_ += "  write %" + part(target, rows, columns) + ", %" + made + "\n";
+      ++number_;
+      return;
+    }
+    if (kind == 2) {
+      const std::string of_rows = define("reduce_sum %" + made + " {axes=[1]} : f64[" + std::to_string(rows) + "]");
+      const std::string column = define("view %" + of_rows + " : " + type(rows, 1) + " root=%" + of_rows + " offset=0");
+      made = define("subtract %" + made + ", %" + column + " : " + type(rows, columns));
+    }
+    values_.push_back({made, rows, columns});
+  }
+
+  std::mt19937_64 random_;
+  std::vector<Value> values_;
+  std::string text_;
+  int64_t number_ = 1;
+};
+
+TEST(Bands, StaggeredStepsAgreeWithTheInterpreter) {
+  const char* const count = std::getenv("FRAMEJIT_PROGRAMS");
+  const uint64_t programs = count ? std::strtoull(count, nullptr, 10) : 150;
+  std::size_t staggered = 0;
+  for (uint64_t seed = 0; seed < programs; ++seed) {
+    const std::string text = RandomStencils(seed).text();
+    const Graph graph = parse_graph(text);
+    std::mt19937_64 random(seed);
+    std::vector<ParamMemory> params;
+    for (ValueId p : graph.params())
+      params.push_back(make_param(graph.type(p), {}, random, {.special = false, .limit = 100}));
+    for (int threads : {1, 2}) {
+      set_num_threads(threads);
+      for (bool fuse : {false, true})
+        for (int64_t block_bytes : {64, 256, 1024})
+          ASSERT_EQ(
+              compare(graph, params, {}, {.cpu = cpus()[0], .fuse = fuse, .block_bytes = block_bytes, .bands = true}),
+              "")
+              << "seed " << seed << ", blocks of " << block_bytes << " bytes\n"
+              << text;
+    }
+    set_num_threads(1);
+    codegen::LowerOptions options;
+    options.cpu = cpus()[0];
+    options.numpy_loop = reference_loop;
+    auto program = codegen::lower(graph, one_each(graph), options);
+    ASSERT_TRUE(program);
+    std::vector<std::span<const uint8_t>> pieces;
+    for (const codegen::KernelCode& kernel : program->kernels) pieces.emplace_back(kernel.bytes);
+    auto code = CodeBlock::seal(pieces);
+    for (const Band& band : bind(*program, *code, {}, {}, false, 256).bands) staggered += !band.followers.empty();
+  }
+  set_num_threads(0);
+  EXPECT_GT(staggered, programs / 4);
 }
 
 }  // namespace
