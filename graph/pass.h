@@ -70,6 +70,7 @@ bool canonicalize(Graph&, PassContext&);  // commuted operands in order, views o
 bool fold(Graph&, PassContext&);          // 0-d constants, where evaluation sets no flag
 bool store_to_load_forwarding(Graph&, PassContext&);  // what was just written is used in place of being read again
 bool sink_reshapes(Graph&, PassContext&);             // operations on reshaped arrays are done in the arrays' own shape
+bool drop_copies(Graph&, PassContext&);               // of what is wholly overwritten before it is needed
 bool copy_overlaps(Graph&, PassContext&);             // small parts of memory that is written over are copied first
 bool cse(Graph&, PassContext&);                       // equal nodes over equal memory states
 bool mask_expressions(Graph&, PassContext&);          // of the elements that a mask chooses: computed for all of them

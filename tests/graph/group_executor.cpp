@@ -43,6 +43,7 @@ class Executor {
       if (n.type.is_view()) continue;
       memory_[index(v)].resize(static_cast<std::size_t>(bytes(n.type)));
       base_[v] = memory_[index(v)].data();
+      if (n.op == Op::Empty) stored_.insert(v);  // memory that something else fills
       if (n.op != Op::Constant && n.op != Op::DimValue) continue;
       const uint64_t value = n.op == Op::Constant ? n.value().lo : static_cast<uint64_t>(n.dim().evaluate(symbols));
       std::memcpy(base_[v], &value, static_cast<std::size_t>(size_of(n.type.dtype)));
