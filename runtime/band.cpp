@@ -63,11 +63,15 @@ class Finder {
   void run() {
     bound_.bands.clear();
     if (stays_in_cache()) return;
-    for (std::size_t first = 0; first < bound_.steps.size();) {
+    // Flags that have owners are looked at between the steps before the first write.
+    std::size_t begin = 0;
+    if (program_.per_call_flags)
+      while (begin < bound_.steps.size() && !writes_param(begin)) ++begin;
+    for (std::size_t first = begin; first < bound_.steps.size();) {
       std::size_t last = first;
       rows_ = 0;
-      while (last < bound_.steps.size() && last - first < kMostSteps && (last == first || !targets_.contains(last)) &&
-             take(first, last))
+      while (!program_.per_call_flags && last < bound_.steps.size() && last - first < kMostSteps &&
+             (last == first || !targets_.contains(last)) && take(first, last))
         ++last;
       if (std::optional<Band> staggered = num_threads() == 1 ? find_staggered(first) : std::nullopt;
           staggered && staggered->last > last) {
@@ -82,6 +86,14 @@ class Finder {
 
  private:
   const BoundLoop& loop(std::size_t i) const { return std::get<BoundLoop>(bound_.steps[i]); }
+
+  bool writes_param(std::size_t i) const {
+    bool found = false;
+    for_each_buffer(program_, bound_, i, [&](BufferIndex b, bool written) {
+      found = found || (written && program_.buffers[b].kind == BufferKind::Param);
+    });
+    return found;
+  }
 
   /// Would so many steps as a band may have touch too little, if each were the one that touches the most?
   bool stays_in_cache() const {
@@ -208,7 +220,7 @@ class Finder {
   /// if NumPy's own answer is needed.
   bool can_follow(std::size_t i) const {
     const auto* l = std::get_if<BoundLoop>(&bound_.steps[i]);
-    if (!l || l->rank() == 0 || l->size == 0 || l->guarded.kernel || l->step->redo_zero_or_nan) return false;
+    if (!l || l->rank() == 0 || l->size == 0 || l->step->redo_zero_or_nan) return false;
     if (l->step->reduce != ReduceKind::None && (l->reduced_first == 0 || l->rank() < 2)) return false;
     if (std::any_of(l->stages.begin(), l->stages.end(), [](const BoundStage& s) { return !s.kernel; })) return false;
     for (std::size_t k = 0; k < l->operands.size(); ++k) {
@@ -405,8 +417,8 @@ class Rows {
 }  // namespace
 
 void find_bands(const Program& program, Bound& bound, int64_t block_bytes) {
-  // What is bound anew may have other rows; flags that have owners or rules are told apart step by step.
-  if (!program.measured.empty() || program.per_call_flags || !program.flag_rules.empty()) return;
+  // What is bound anew may have other rows; flags that have rules are told apart step by step.
+  if (!program.measured.empty() || !program.flag_rules.empty()) return;
   Finder(program, bound, block_bytes).run();
 }
 
@@ -447,6 +459,7 @@ void execute_staggered(const Bound& bound, const Band& band, RunState& state, co
   own.buffers = buffers.data();
   own.poller = state.poller;
   own.reserve = memory.data() + band.bytes;
+  own.slots = state.slots;
   std::vector<Rows> steps;
   std::vector<int64_t> done(band.followers.size(), 0);
   for (std::size_t i = band.first; i < band.last; ++i)

@@ -236,16 +236,19 @@ TEST(Bands, StaggeredStepsAgreeWithTheInterpreter) {
     std::mt19937_64 random(seed);
     std::vector<ParamMemory> params;
     for (ValueId p : graph.params())
-      params.push_back(make_param(graph.type(p), {}, random, {.special = false, .limit = 100}));
+      params.push_back(make_param(graph.type(p), {}, random, {.special = seed % 3 == 0, .limit = 100}));
     for (int threads : {1, 2}) {
       set_num_threads(threads);
-      for (bool fuse : {false, true})
-        for (int64_t block_bytes : {64, 256, 1024})
-          ASSERT_EQ(
-              compare(graph, params, {}, {.cpu = cpus()[0], .fuse = fuse, .block_bytes = block_bytes, .bands = true}),
-              "")
-              << "seed " << seed << ", blocks of " << block_bytes << " bytes\n"
-              << text;
+      for (bool attribute : {false, true})
+        for (bool fuse : {false, true})
+          for (int64_t block_bytes : {64, 256, 1024}) {
+            const CompareOptions options{
+                .cpu = cpus()[0], .fuse = fuse, .attribute = attribute, .block_bytes = block_bytes, .bands = true};
+            std::string declined;  // what cannot be attributed
+            ASSERT_EQ(compare(graph, params, {}, options, &declined), "")
+                << "seed " << seed << ", blocks of " << block_bytes << " bytes\n"
+                << text;
+          }
     }
     set_num_threads(1);
     codegen::LowerOptions options;
