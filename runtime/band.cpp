@@ -24,6 +24,7 @@ constexpr int64_t kMostBlocks = 4;   // a row that touches more stays in no cach
 constexpr int64_t kNear = 8;         // rows
 constexpr std::size_t kMostSteps = 64;
 constexpr std::size_t kMostFollowers = 24;
+constexpr double kMostMoved = 0.6;      // of what the steps of a staggered band move one after the other
 constexpr int64_t kBlocksOfWindow = 4;  // after which what is left in a window is moved to its begin
 constexpr int64_t kStretch = 64, kAlignment = 64;
 
@@ -216,6 +217,13 @@ class Finder {
   };
   using Accesses = std::map<BufferIndex, std::vector<Access>>;
 
+  /// Does an outer axis run along the elements of an operand? Such axes are cut into blocks of their own.
+  static bool is_transposed(const BoundLoop& l, std::size_t operand) {
+    for (int axis = 0; axis + 1 < l.rank(); ++axis)
+      if (std::abs(l.stride(operand, axis)) == l.operands[operand].itemsize) return true;
+    return false;
+  }
+
   /// May its rows be run one after the other, behind those of other steps? A param that it writes is not to be written
   /// if NumPy's own answer is needed.
   bool can_follow(std::size_t i) const {
@@ -227,7 +235,7 @@ class Finder {
       const BoundOperand& o = l->operands[k];
       const int64_t inner = l->stride(k, l->rank() - 1);
       if (o.index || (!o.scratch && program_.buffers[o.buffer].kind == BufferKind::Pointer)) return false;
-      if (l->rank() > 1 && inner != 0 && inner != o.itemsize) return false;
+      if (inner != 0 && inner != o.itemsize && is_transposed(*l, k)) return false;
     }
     return true;
   }
@@ -277,11 +285,14 @@ class Finder {
     band.rows = 0;
     for (const Band::Follower& f : band.followers) band.rows = std::max(band.rows, f.rows + f.lag);
     band.block = std::max<int64_t>(1, block_bytes_ / std::max<int64_t>(1, row_bytes));
-    int64_t in_use = 0;
+    int64_t in_use = 0, moved = 0, moved_once = 0;  // bytes; the last two: of a row, step by step and together
     bool hands_on = false;
     for (const auto& [buffer, all] : accesses) {
       const Band::Window window = window_of(band, buffer, widest(all), all);
       in_use += window.high - window.low;
+      moved_once += window.pitch;
+      for (std::size_t k = 0; k < all.size(); ++k)
+        if (k == 0 || all[k].step != all[k - 1].step) moved += window.pitch;
       if (!pitches.contains(buffer)) continue;
       hands_on = hands_on || std::any_of(all.begin(), all.end(), [](const Access& a) { return !a.written; });
       if (program_.buffers[buffer].kind != BufferKind::Temp || used_outside(buffer, band.first, band.last)) continue;
@@ -292,8 +303,9 @@ class Finder {
       band.nanoseconds += loop(i).nanoseconds;
       band.scratch_bytes = std::max(band.scratch_bytes, loop(i).scratch_bytes);
     }
-    pays =
-        hands_on && row_bytes * most_rows >= kLeastBlocks * block_bytes_ && least_rows >= 2 * (band.block + most_lag);
+    pays = hands_on && row_bytes * most_rows >= kLeastBlocks * block_bytes_ &&
+           least_rows >= 2 * (band.block + most_lag) &&
+           static_cast<double>(moved_once) <= kMostMoved * static_cast<double>(moved);
     return in_use <= kMostBlocks * block_bytes_;
   }
 

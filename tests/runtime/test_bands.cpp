@@ -76,8 +76,15 @@ const char* const kNeighbours = R"(graph @f(%x: f64[257, 8]) {
   %2 = view %1 : f64[256, 8] root=%1 offset=64
   %3 = view %1 : f64[256, 8] root=%1 offset=0
   %4 = subtract %2, %3 : f64[256, 8]
-  %5 = reduce_sum %4 {axes=[1]} : f64[256]
-  return %5
+  %5 = view %4 : f64[255, 8] root=%4 offset=64
+  %6 = view %4 : f64[255, 8] root=%4 offset=0
+  %7 = subtract %5, %6 : f64[255, 8]
+  %8 = view %7 : f64[254, 8] root=%7 offset=64
+  %9 = view %7 : f64[254, 8] root=%7 offset=0
+  %10 = subtract %8, %9 : f64[254, 8]
+  %11 = view %x : f64[254, 8] root=%x offset=128
+  %12 = multiply %10, %11 : f64[254, 8]
+  return %12
 })";
 
 // What is read far apart is not what lies between: less than the least number of blocks.
