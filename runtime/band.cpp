@@ -25,6 +25,7 @@ constexpr int64_t kNear = 8;         // rows
 constexpr std::size_t kMostSteps = 64;
 constexpr std::size_t kMostFollowers = 24;
 constexpr double kMostMoved = 0.6;      // of what the steps of a staggered band move one after the other
+constexpr int64_t kSavedPart = 8;       // of a block, for each step: to begin one takes as long as to move that
 constexpr int64_t kBlocksOfWindow = 4;  // after which what is left in a window is moved to its begin
 constexpr int64_t kStretch = 64, kAlignment = 64;
 
@@ -270,7 +271,9 @@ class Finder {
       if (std::none_of(all.begin(), all.end(), [](const Access& a) { return a.written; })) continue;
       int64_t& pitch = pitches[buffer];
       for (const Access& a : all) pitch = std::max(pitch, a.pitch);
-      if (std::any_of(all.begin(), all.end(), [&](const Access& a) { return a.pitch <= 0 || pitch % a.pitch != 0; }))
+      if (std::any_of(all.begin(), all.end(), [&](const Access& a) {
+            return a.pitch <= 0 || (is_of_one_step(all) ? a.pitch != pitch : pitch % a.pitch != 0);
+          }))
         return false;
     }
     if (!find_rows(band, pitches, accesses)) return false;
@@ -305,7 +308,8 @@ class Finder {
     }
     pays = hands_on && row_bytes * most_rows >= kLeastBlocks * block_bytes_ &&
            least_rows >= 2 * (band.block + most_lag) &&
-           static_cast<double>(moved_once) <= kMostMoved * static_cast<double>(moved);
+           static_cast<double>(moved_once) <= kMostMoved * static_cast<double>(moved) &&
+           (moved - moved_once) * band.block >= block_bytes_ / kSavedPart * std::ssize(band.followers);
     return in_use <= kMostBlocks * block_bytes_;
   }
 
@@ -323,18 +327,23 @@ class Finder {
     }
   }
 
+  static bool is_of_one_step(const std::vector<Access>& all) { return all.front().step == all.back().step; }
+
   /// The rows of each step are so many elements of its first axis that the buffers have one pitch for all steps.
-  bool find_rows(Band& band, const std::map<BufferIndex, int64_t>& pitches, Accesses& accesses) const {
+  bool find_rows(Band& band, std::map<BufferIndex, int64_t>& pitches, Accesses& accesses) const {
     std::vector<int64_t> units(band.last - band.first, 0);
     for (const auto& [buffer, pitch] : pitches)
       for (const Access& a : accesses[buffer]) {
+        if (is_of_one_step(accesses[buffer])) continue;
         int64_t& unit = units[a.step - band.first];
         if (unit != 0 && unit != pitch / a.pitch) return false;
         unit = pitch / a.pitch;
       }
     for (std::size_t i = band.first; i < band.last; ++i) {
-      const int64_t unit = units[i - band.first], extent = loop(i).extents[0];
-      if (unit == 0 || extent % unit != 0 || extent / unit < 2) return false;
+      const int64_t unit = units[i - band.first];
+      if (unit == 0) return false;
+      const int64_t extent = loop(i).extents[0];
+      if (extent % unit != 0 || extent / unit < 2) return false;
       band.followers.push_back({extent / unit, 0});
     }
     for (auto& [buffer, all] : accesses)
@@ -343,6 +352,7 @@ class Finder {
         (a.pitch < 0 ? a.low : a.high) += (unit - 1) * a.pitch;
         a.pitch *= unit;
       }
+    for (auto& [buffer, pitch] : pitches) pitch = widest(accesses[buffer]);
     return true;
   }
 
