@@ -474,14 +474,19 @@ class SlidingWindow {
   int64_t begin_, end_;
 };
 
+/// Gives the steps of a band, whose temporaries lie elsewhere, the state of the run.
+void take_state(RunState& own, const RunState& state, std::vector<char*>& buffers, char* reserve) {
+  own.buffers = buffers.data();
+  own.poller = state.poller;
+  own.reserve = reserve;
+  own.slots = state.slots;
+}
+
 void execute_staggered(const Bound& bound, const Band& band, RunState& state, const RunLoop& run) {
   const Scratch memory(band.bytes + band.scratch_bytes, state);
   std::vector<char*> buffers(state.buffers, state.buffers + bound.temp_offsets.size());
   RunState own;
-  own.buffers = buffers.data();
-  own.poller = state.poller;
-  own.reserve = memory.data() + band.bytes;
-  own.slots = state.slots;
+  take_state(own, state, buffers, memory.data() + band.bytes);
   std::vector<Rows> steps;
   std::vector<int64_t> done(band.followers.size(), 0);
   for (std::size_t i = band.first; i < band.last; ++i)
@@ -512,9 +517,7 @@ void execute_band(const Bound& bound, const Band& band, RunState& state, const R
     const Scratch memory(band.bytes + band.scratch_bytes, state);
     std::vector<char*> buffers(state.buffers, state.buffers + bound.temp_offsets.size());
     RunState own;
-    own.buffers = buffers.data();
-    own.poller = state.poller;
-    own.reserve = memory.data() + band.bytes;
+    take_state(own, state, buffers, memory.data() + band.bytes);
     std::vector<Rows> steps;
     for (std::size_t i = band.first; i < band.last; ++i)
       steps.emplace_back(std::get<BoundLoop>(bound.steps[i]), band.rows);
