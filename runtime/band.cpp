@@ -241,29 +241,32 @@ class Finder {
     return true;
   }
 
-  /// The longest band from `first` on whose rows stay in cache, if it is worth it.
-  std::optional<Band> find_staggered(std::size_t first) const {
-    std::optional<Band> found;
-    for (std::size_t last = first; last < bound_.steps.size() && last - first < kMostFollowers; ++last) {
-      if ((last > first && targets_.contains(last)) || !can_follow(last)) break;
-      if (last == first) continue;
+  /// A long band from `first` on whose rows stay in cache, if it is worth it. Not all lengths are tried, nor all begins
+  /// of bands if long ones were tried in vain, so that the time is linear in the number of steps.
+  std::optional<Band> find_staggered(std::size_t first) {
+    if (first < next_staggered_) return std::nullopt;
+    std::size_t last = first;
+    while (last < bound_.steps.size() && last - first < kMostFollowers && (last == first || !targets_.contains(last)) &&
+           can_follow(last))
+      ++last;
+    for (std::size_t count = last - first; count >= 2; count -= (count + 3) / 4) {
       Band band;
       band.first = first;
-      band.last = last + 1;
-      bool pays = false;
-      if (!stagger(band, pays)) break;
-      if (pays) found = std::move(band);
+      band.last = first + count;
+      if (!stagger(band)) continue;
+      // Where operands begin may change later.
+      const bool moves = std::ranges::any_of(movable_of(program_).places, [&](const Movable::Place& place) {
+        return band.first <= place.step && place.step < band.last;
+      });
+      if (moves) break;
+      return band;
     }
-    // Where operands begin may change later.
-    if (found && std::ranges::any_of(movable_of(program_).places, [&](const Movable::Place& place) {
-          return found->first <= place.step && place.step < found->last;
-        }))
-      return std::nullopt;
-    return found;
+    next_staggered_ = first + std::max<std::size_t>(1, (last - first) / 4);
+    return std::nullopt;
   }
 
-  /// False: one of its steps has other rows, or they touch too much.
-  bool stagger(Band& band, bool& pays) const {
+  /// False: one of its steps has other rows, they touch too much, or it is not worth it.
+  bool stagger(Band& band) const {
     Accesses accesses;
     std::map<BufferIndex, int64_t> pitches;  // of what is written
     for (std::size_t i = band.first; i < band.last; ++i) add_accesses(i, accesses);
@@ -306,11 +309,10 @@ class Finder {
       band.nanoseconds += loop(i).nanoseconds;
       band.scratch_bytes = std::max(band.scratch_bytes, loop(i).scratch_bytes);
     }
-    pays = hands_on && row_bytes * most_rows >= kLeastBlocks * block_bytes_ &&
+    return in_use <= kMostBlocks * block_bytes_ && hands_on && row_bytes * most_rows >= kLeastBlocks * block_bytes_ &&
            least_rows >= 2 * (band.block + most_lag) &&
            static_cast<double>(moved_once) <= kMostMoved * static_cast<double>(moved) &&
            (moved - moved_once) * band.block >= block_bytes_ / kSavedPart * std::ssize(band.followers);
-    return in_use <= kMostBlocks * block_bytes_;
   }
 
   void add_accesses(std::size_t i, Accesses& accesses) const {
@@ -403,6 +405,7 @@ class Finder {
   std::set<std::size_t> targets_;
   int64_t rows_ = 0;
   std::map<BufferIndex, Footprint> footprints_;
+  std::size_t next_staggered_ = 0;
 };
 
 /// A step of which rows are run, block by block.
