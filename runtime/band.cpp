@@ -210,7 +210,7 @@ class Finder {
 
   // ---- staggered
 
-  /// What a row of a step touches of a buffer.
+  /// The bytes of a buffer that one row of a step reads or writes.
   struct Access {
     std::size_t step;
     int64_t pitch, low, high;
@@ -377,7 +377,8 @@ class Finder {
     return pitch;
   }
 
-  /// What a block of rows, and the rows that are still to be read, touch of a buffer.
+  /// The bytes of a buffer that are in use at a time: those of a block of rows, and of rows that later steps still
+  /// read.
   Band::Window window_of(const Band& band, BufferIndex buffer, int64_t pitch, const std::vector<Access>& all) const {
     constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
     Band::Window w{buffer, pitch, kMost, -kMost, kMost, 0, band.bytes};
@@ -442,7 +443,7 @@ class Rows {
 }  // namespace
 
 void find_bands(const Program& program, Bound& bound, int64_t block_bytes) {
-  // What is bound anew may have other rows; flags that have rules are told apart step by step.
+  // Steps that are bound again may have other rows. Flags with rules are looked at after each step.
   if (!program.measured.empty() || !program.flag_rules.empty()) return;
   Finder(program, bound, block_bytes).run();
 }

@@ -148,7 +148,7 @@ struct Band {
   double nanoseconds = 0;
   bool parallel = true;
 
-  /// Of a band whose steps read rows around their own: each step is `lag` rows behind the front, and has so many.
+  /// A step of a staggered band (band.h): it has `rows` rows and runs `lag` rows behind the front.
   struct Follower {
     int64_t rows, lag;
   };

@@ -1,4 +1,4 @@
-"""A compiled loop and the regions in front of it and behind it follow each other, without bytecode between them."""
+"""A compiled loop runs directly after the region before it, and the region after it directly after the loop: no bytecode runs in between."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def counted_around(grid):
 
 
 def test_an_array_of_equal_numbers_is_made_by_a_region():
-    """NumPy makes it by several calls, which take longer than a small loop behind it."""
+    """NumPy needs several calls for it, which take longer than the small loop after it."""
     marked = fj.jit(counted_around)
     grid = np.arange(80).reshape(8, 10)
     for _ in range(60):

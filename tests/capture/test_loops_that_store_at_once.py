@@ -120,7 +120,7 @@ PLACES = [apart, one_array, shifted, beside, reversed_part]
 
 
 def outcome(function, make):
-    """What a call gives or raises, and the bytes of its arrays behind it."""
+    """What a call gives or raises, and the bytes of its arrays after it."""
     a, b, x = make()
     try:
         result = repr(function(a, b, x))
@@ -175,7 +175,7 @@ def test_results(form, places, mode):
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
 def test_code_that_looks_while_it_is_warned(form, monkeypatch):
-    """A function in place of warnings.showwarning sees the arrays as NumPy leaves them."""
+    """A function that replaces warnings.showwarning finds the arrays as NumPy has them at that time."""
     seen = []
 
     def run_with(function, place):
