@@ -37,6 +37,7 @@ constexpr double kPackedElement = 8;  // products of elements that packing one t
 constexpr double kLatePiece = 0.1;
 constexpr int64_t kManyLines =
     2 << 10;  // bytes; rows that lie multiples of it apart share a few lines of the first-level cache
+constexpr int64_t kMirroredRows = 32, kLeastMirrored = 32, kLeastMirroredDepth = 4;
 constexpr int64_t kWaits = 4;
 constexpr double kByteNanoseconds = 0.025;
 
@@ -47,6 +48,30 @@ class Runner : ProductParts {
       : ProductParts(product, a, b, c, finished), panels_(panels), produce_(produce), bias_(bias) {}
 
   using ProductParts::ask;
+
+  /// C is its own transpose: `run` computes what is left of the diagonal, and a little more.
+  void compute_lower() { lower_ = true; }
+
+  /// Rows of C, right of the diagonal, from its columns, which `run` has computed.
+  void mirror(int64_t row, int64_t row_end) const {
+    MatMulArgs args;
+    args.a_row = args.c_row = p_.c_row;
+    args.live = core_.lanes;
+    for (int64_t column = row / core_.lanes * core_.lanes; column < p_.n; column += core_.lanes) {
+      const int64_t column_end = std::min(p_.n, column + core_.lanes);
+      int64_t first = row;
+      if (column_end - column == core_.lanes && column > row) {
+        args.k = std::min(row_end, column) - row;
+        args.a = c_ + column * p_.c_row + row * core_.item;
+        args.c = c_ + row * p_.c_row + column * core_.item;
+        call(MatMulCore::kTranspose, args);
+        first += args.k;
+      }
+      for (int64_t i = first; i < row_end; ++i)
+        for (int64_t j = std::max(column, i + 1); j < column_end; ++j)
+          copy_element(c_ + j * p_.c_row + i * core_.item, c_ + i * p_.c_row + j * core_.item);
+    }
+  }
 
   /// All of B, for `panels`.
   void pack_all(char* to) const {
@@ -169,7 +194,9 @@ class Runner : ProductParts {
             args.b = b_at_ + at * p_.b_k + column * p_.b_column;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             set_epilogue(args, at + p_.way.depth >= p_.k, column);
-            tiles(args, static_cast<int>(rows), std::min(width, block.column_end - column), 0, widest);
+            const int64_t columns_end = std::min(block.column_end, columns_before(row + rows));
+            if (column < columns_end)
+              tiles(args, static_cast<int>(rows), std::min(width, columns_end - column), 0, widest);
           });
       }
       finish(block.batch, top, bottom, block.column, block.column_end);
@@ -319,7 +346,8 @@ class Runner : ProductParts {
       args.c_row = p_.c_row;
       args.b_ahead = p_.tuning.packed_ahead;
       for (int64_t top = block.row; top < block.row_end; top += height)
-        for (int64_t column = block.column; column < block.column_end; column += width) {
+        for (int64_t column = block.column; column < std::min(block.column_end, columns_before(top + height));
+             column += width) {
           const int64_t columns = std::min(width, block.column_end - column);
           const char* const panels = panels_ ? panels_ + panels_before(at, column) : b_panels;
           if (!panels_) pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
@@ -337,12 +365,16 @@ class Runner : ProductParts {
             args.b = panels;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             set_epilogue(args, part + 1 == parts, column);
-            tiles(args, static_cast<int>(rows), columns, p_.way.depth * panel_row(), 2);
+            const int64_t wanted = std::min(columns, columns_before(row + rows) - column);
+            if (wanted > 0) tiles(args, static_cast<int>(rows), wanted, p_.way.depth * panel_row(), 2);
             if (part + 1 == parts) finish(block.batch, row, row + rows, column, column + columns);
           });
         }
     }
   }
+
+  /// Columns of C that are computed of the rows before this one.
+  int64_t columns_before(int64_t row) const { return lower_ ? round_up(std::min(row, p_.m), panel_columns()) : p_.n; }
 
   /// Of all of B: block of k after block of k.
   int64_t panels_before(int64_t k, int64_t column) const {
@@ -486,6 +518,7 @@ class Runner : ProductParts {
   const char* const panels_;  // of all of B, where they are packed already
   const ProduceA* const produce_;
   const char* const bias_;
+  bool lower_ = false;
 };
 
 }  // namespace
@@ -715,25 +748,22 @@ const char* KeptPanels::of(const Product& product, const char* b) {
   return b == b_ && layout(product) == layout_ ? memory_ : nullptr;
 }
 
-void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
-                 const FinishedTile* finished, const char* panels, const ProduceA* produce, const char* bias) {
-  if (product.way.empty) return;
-  if (product.way.swapped) std::swap(a, b);
-  Runner runner(product, a, b, c, finished, panels, produce, bias);
-  if (product.way.single >= 0 && product.way.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
-  // A row goes along those of B, which are read the better the longer they are.
-  Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state,
-          product.way.path == Product::Path::Row ? 1 : 4);
-  // These ask by themselves: their pieces copy and transform the same again.
-  const bool asks =
-      cut.polled && (product.way.path == Product::Path::Weights || product.way.path == Product::Path::Winograd);
-  if (asks) cut.fewest = cut.most = cut.threads;
-  const std::function<bool()> stops = [&] { return state.stopped() || state.poller->check(); };
-  if (asks) runner.ask(&stops);
+namespace {
+
+/// Is B what A is, read along its columns? Then C is its own transpose, to the bit: both halves multiply the same
+/// numbers in the same order.
+bool is_symmetric(const Product& p, const char* a, const char* b) {
+  return a == b && (p.way.path == Product::Path::PackedTiles || p.way.path == Product::Path::Tiles) && !p.windows &&
+         p.m >= kLeastMirrored && p.k >= kLeastMirroredDepth && !p.added && p.way.batches == 1 && p.m == p.n &&
+         p.a_row == p.b_column && p.a_k == p.b_k && p.next_a == p.next_b;
+}
+
+void run_blocks(const Product& product, const Runner& runner, const Cut& cut, RunState& state) {
   if (!cut.split && !cut.polled) {
     const Scratch scratch(state.reserve ? 0 : product.scratch_bytes, state);
+    Runner mine = runner;
     for (int64_t batch = 0; batch < product.way.batches; ++batch)
-      runner.run({batch, 0, product.m, 0, product.n}, state.reserve ? state.reserve : scratch.data());
+      mine.run({batch, 0, product.m, 0, product.n}, state.reserve ? state.reserve : scratch.data());
     return;
   }
   const Grid grid(product, cut);
@@ -748,6 +778,36 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
                 grid.column(product, column + 1)},
                scratch.data());
       begin += rows;
+    }
+  });
+}
+
+}  // namespace
+
+void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
+                 const FinishedTile* finished, const char* panels, const ProduceA* produce, const char* bias) {
+  if (product.way.empty) return;
+  if (product.way.swapped) std::swap(a, b);
+  const bool symmetric = is_symmetric(product, a, b) && !produce && !bias;
+  Runner runner(product, a, b, c, symmetric ? nullptr : finished, panels, produce, bias);
+  if (product.way.single >= 0 && product.way.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
+  if (symmetric) runner.compute_lower();
+  // A row goes along those of B, which are read the better the longer they are.
+  Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state,
+          product.way.path == Product::Path::Row ? 1 : 4);
+  // These ask by themselves: their pieces copy and transform the same again.
+  const bool asks =
+      cut.polled && (product.way.path == Product::Path::Weights || product.way.path == Product::Path::Winograd);
+  if (asks) cut.fewest = cut.most = cut.threads;
+  const std::function<bool()> stops = [&] { return state.stopped() || state.poller->check(); };
+  if (asks) runner.ask(&stops);
+  run_blocks(product, runner, cut, state);
+  if (!symmetric || state.stopped()) return;
+  run_pieces(product.m, kMirroredRows, product.nanoseconds, cut.split, state, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += kMirroredRows) {
+      const int64_t last = std::min(end, begin + kMirroredRows);
+      runner.mirror(begin, last);
+      if (finished) (*finished)(0, begin, last, 0, product.n);
     }
   });
 }

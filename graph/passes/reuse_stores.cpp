@@ -117,7 +117,7 @@ class StoreReuser {
     if (!reads_operand(user, use.operand) || is_control(user.op)) return false;
     const bool same_strides = graph_.type(place).strides == graph_.type(value).strides;
     if (!same_strides && (!is_loop || def(user.op).exactness != Exactness::Native)) return false;
-    if (!is_loop)  // a library call is told which of its operands share memory
+    if (!is_loop && user.op != Op::MatMul)  // a library call is told which of its operands share memory
       for (std::size_t i = 0; i < user.inputs.size(); ++i)
         if (i != use.operand && (graph_.root(user.inputs[i]) == graph_.root(place) || user.inputs[i] == value))
           return false;

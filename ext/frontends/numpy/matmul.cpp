@@ -34,15 +34,14 @@ Captured<bool> flag_if_not_finite(Session& session, ValueId product) {
   return true;
 }
 
-/// A matrix and its own transpose: of so many rows BLAS, which computes half of the product only, is faster than a
-/// core.
+/// A^T A of many columns, of which BLAS computes half as well and packs the columns of the first factor faster.
 bool is_large_symmetric(const graph::Graph& graph, ValueId a, ValueId b) {
-  constexpr int64_t kLeastRows = 192;
+  constexpr int64_t kLeastRows = 768;
   const graph::Type &x = graph.type(a), &y = graph.type(b);
   return x.rank() == 2 && y.rank() == 2 && graph.root(a) == graph.root(b) && x.offset == y.offset &&
          x.dtype == y.dtype && std::equal(x.shape.begin(), x.shape.end(), y.shape.rbegin()) &&
          std::equal(x.strides.begin(), x.strides.end(), y.strides.rbegin()) &&
-         graph.shapes().hint(x.shape[0]) >= kLeastRows;
+         graph.shapes().hint(x.strides[0]) == graph::size_of(x.dtype) && graph.shapes().hint(x.shape[0]) >= kLeastRows;
 }
 
 /// NumPy calls BLAS for each matrix of a batch. Where these are small, or rows that one matrix multiplies, calls take
@@ -88,7 +87,7 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   FRAMEJIT_TRY(a, convert(session, operands[0], loop.in[0]));
   FRAMEJIT_TRY(b, convert(session, operands[1], loop.in[1]));
   if (floats && is_large_symmetric(session.graph(), a, b))
-    return break_at(BreakId::UnsupportedArgument, "a product of a matrix and its own transpose");
+    return break_at(BreakId::UnsupportedArgument, "a large product of a transpose and its own matrix");
   if (floats && batched && !is_faster_batch(session.graph(), a, b))
     return break_at(BreakId::UnsupportedArgument, "a product of batches of large matrices");
   FRAMEJIT_TRY(product, integers ? integer_product(session, a, b, 'K') : built(session.builder().matmul(a, b, 'K')));
