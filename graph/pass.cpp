@@ -31,19 +31,14 @@ PhaseScope::~PhaseScope() noexcept(false) {
 }
 
 std::span<const Pass> all_passes() {
-  static constexpr Pass kPasses[] = {{"canonicalize", canonicalize},
-                                     {"fold", fold},
-                                     {"sink_reshapes", sink_reshapes},
-                                     {"store_to_load_forwarding", store_to_load_forwarding},
-                                     {"drop_copies", drop_copies},
-                                     {"copy_overlaps", copy_overlaps},
-                                     {"cse", cse},
-                                     {"mask_expressions", mask_expressions},
-                                     {"fuse_attention", fuse_attention},
-                                     {"hoist_factors", hoist_factors},
-                                     {"dce", dce},
-                                     {"rematerialize", rematerialize},
-                                     {"reuse_stores", reuse_stores}};
+  static constexpr Pass kPasses[] = {
+      {"canonicalize", canonicalize},         {"fold", fold},
+      {"sink_reshapes", sink_reshapes},       {"store_to_load_forwarding", store_to_load_forwarding},
+      {"drop_copies", drop_copies},           {"distribute_parts", distribute_parts},
+      {"copy_overlaps", copy_overlaps},       {"cse", cse},
+      {"mask_expressions", mask_expressions}, {"fuse_attention", fuse_attention},
+      {"hoist_factors", hoist_factors},       {"dce", dce},
+      {"rematerialize", rematerialize},       {"reuse_stores", reuse_stores}};
   return kPasses;
 }
 

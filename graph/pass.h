@@ -71,6 +71,7 @@ bool fold(Graph&, PassContext&);          // 0-d constants, where evaluation set
 bool store_to_load_forwarding(Graph&, PassContext&);  // what was just written is used in place of being read again
 bool sink_reshapes(Graph&, PassContext&);             // operations on reshaped arrays are done in the arrays' own shape
 bool drop_copies(Graph&, PassContext&);               // of what is wholly overwritten before it is needed
+bool distribute_parts(Graph&, PassContext&);          // over arrays that were put together: cell by cell
 bool copy_overlaps(Graph&, PassContext&);             // small parts of memory that is written over are copied first
 bool cse(Graph&, PassContext&);                       // equal nodes over equal memory states
 bool mask_expressions(Graph&, PassContext&);          // of the elements that a mask chooses: computed for all of them
