@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/emit_nest.h"
+#include "codegen/interleave.h"
 
 namespace framejit::codegen {
 
@@ -12,6 +13,8 @@ namespace {
 
 /// Hoisted constants beyond this would only be spilled; they are then loaded from the pool where they are used.
 constexpr int kHoistedConstants[2] = {6, 14};
+constexpr std::size_t kTogether = 4;  // functions whose instructions take turns
+constexpr std::size_t kNear = 64;     // expressions, over which an early result would hold a register
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
@@ -231,12 +234,51 @@ void NestBody::eval_body(int u) {
   // Operators in the order of the nest, whether used or not (they may raise flags); loads and constants where needed.
   values_ = hoisted_;
   for (OperandState& o : operands_) o.parts[0].valid = false;
-  for (std::size_t i = 0; i < nest_.body.size(); ++i)
-    if (nest_.body[i].kind == ExprKind::Apply && !contracted_[i]) value(static_cast<uint16_t>(i), u);
+  for (std::size_t i = 0; i < nest_.body.size(); ++i) {
+    if (nest_.body[i].kind != ExprKind::Apply || contracted_[i] || values_[i].valid) continue;
+    evaluate_by_turns(independent_functions(i), u);
+  }
   for (const NestStore& s : nest_.stores) {
     if (!contracted_[s.expr]) value(s.expr, u);
     if (graph::is_complex(nest_.operands[s.operand].dtype)) value(s.imaginary, u);
   }
+}
+
+/// A function whose chain of instructions may take turns with another one's: nothing of it stands in memory.
+bool NestBody::is_chain_of_its_own(std::size_t i) const {
+  const Expr& e = nest_.body[i];
+  return e.kind == ExprKind::Apply && !values_[i].valid && graph::is_float(e.operand_dtype) &&
+         is_heavy(e.op, e.operand_dtype) && e.op != Op::FloorDivide && e.op != Op::Remainder && e.op != Op::Fmod;
+}
+
+/// An elementary function, and those behind it that depend on none of them. A processor does not look so far ahead that
+/// it would find them by itself.
+std::vector<std::size_t> NestBody::independent_functions(std::size_t first) const {
+  std::vector<std::size_t> found{first};
+  if (bodies_take_turns_ || !is_chain_of_its_own(first)) return found;
+  std::vector<bool> depends(nest_.body.size() - first, false);
+  depends[0] = true;
+  for (std::size_t i = first + 1; i < std::min(nest_.body.size(), first + kNear) && found.size() < kTogether; ++i) {
+    const Expr& e = nest_.body[i];
+    if (e.kind != ExprKind::Apply) continue;
+    for (int k = 0; k < graph::def(e.op).operands; ++k)
+      if (e.args[k] >= first && depends[e.args[k] - first]) depends[i - first] = true;
+    if (depends[i - first] || !is_chain_of_its_own(i)) continue;
+    found.push_back(i);
+    depends[i - first] = true;
+  }
+  return found;
+}
+
+void NestBody::evaluate_by_turns(const std::vector<std::size_t>& functions, int u) {
+  for (const std::size_t i : functions)
+    for (int k = 0; k < graph::def(nest_.body[i].op).operands; ++k) value(nest_.body[i].args[k], u);
+  std::vector<asmjit::BaseNode*> before;
+  for (const std::size_t i : functions) {
+    before.push_back(cc_.cursor());
+    value(static_cast<uint16_t>(i), u);
+  }
+  if (before.size() > 1) interleave(cc_, before);
 }
 
 void NestBody::store_all(int u, std::size_t first_store) {

@@ -158,6 +158,7 @@ void NestEmitter::main_loop(bool streaming, bool non_temporal) {
   cc_.bind(again);
   std::vector<asmjit::BaseNode*> before;
   std::size_t unroll = 1;
+  bodies_take_turns_ = may_interleave();
   for (int u = 0; before.size() < unroll; ++u) {
     before.push_back(cc_.cursor());
     prefetch(u);
@@ -166,7 +167,8 @@ void NestEmitter::main_loop(bool streaming, bool non_temporal) {
     advance_strided();
     if (u == 0) unroll = static_cast<std::size_t>(unroll_factor(before[0], streaming));
   }
-  if (unroll > 1 && may_interleave()) interleave(cc_, before);
+  if (unroll > 1 && bodies_take_turns_) interleave(cc_, before);
+  bodies_take_turns_ = false;
   const int step = static_cast<int>(unroll) * v_.lanes;
   const Gp limit = v_.gp();
   cc_.add(index_, step);

@@ -92,6 +92,9 @@ class NestBody : protected NestOperands {
   bool shares_divisor(const Expr& e) const;
   bool share_divisors(const Label& exact);
   void eval_body(int u);
+  bool is_chain_of_its_own(std::size_t expr) const;
+  std::vector<std::size_t> independent_functions(std::size_t first) const;
+  void evaluate_by_turns(const std::vector<std::size_t>& functions, int u);
   const Value& value(uint16_t expr, int u);
   Value compute(uint16_t expr, int u);
   Value contract(const Expr& e, int u);
@@ -103,7 +106,8 @@ class NestBody : protected NestOperands {
   DType fold_dtype() const;
   int fold_size() const { return graph::size_of(fold_dtype()); }
 
-  std::vector<bool> invariant_;   // by expression
+  bool bodies_take_turns_ = false;  // so that functions in one body need not
+  std::vector<bool> invariant_;     // by expression
   std::vector<bool> contracted_;  // what its one user takes into a fused multiply-add: at O1 a product, and a Negative
   std::vector<Value> hoisted_, values_;
   std::vector<Vec> reciprocals_;  // by expression: of divisors that the row at hand shares

@@ -188,3 +188,31 @@ def test_negative_numbers_are_no_reason_to_run_again():
             before = fj.stats()["frames_captured"]
             assert np.allclose(compiled(x), getattr(special, name)(x), rtol=1e-12)
             assert fj.stats()["frames_captured"] == before + 1
+
+
+TOGETHER = ["tanh", "exp", "sin", "log1p", "cbrt", "arctan2", "cos", "expm1", "power", "arcsinh", "log", "sinh", "hypot"]
+
+
+@pytest.mark.parametrize("cpu", ["avx2", "avx512"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [2, 3, 5, len(TOGETHER)])
+def test_functions_of_one_kernel_give_what_each_gives_alone(count, dtype, cpu, monkeypatch):
+    """The instructions of up to four independent functions take turns."""
+    monkeypatch.setattr(fj.config, "cpu", cpu)
+    functions = [getattr(np, name) for name in TOGETHER[:count]]
+    results = ", ".join(f"{f.__name__}({'x, y' if f.nin == 2 else 'xy'[i % 2]})" for i, f in enumerate(functions))
+    scope = {f.__name__: f for f in functions}
+    exec(f"def together(x, y):\n    return {results}, tanh(exp(x)) + sin(y)" if count > 2 else f"def together(x, y):\n    return {results}", scope)
+    compiled = fj.jit(scope["together"], jit_level="O1", fullgraph=True)
+    values = np.concatenate([samples(dtype)[::3], np.array(special(dtype), dtype)])
+    x, y = values, np.roll(values, 7)
+    rows = np.resize(values, (400, 11)), np.resize(y, (400, 11))
+    for a, b in [(x, y), (rows[0][:, 1:], rows[1][:, :-1]), *((x[:n], y[:n]) for n in (1, 7, 8, 9, 15, 16, 17, 33))]:
+        with np.errstate(all="ignore"):
+            found = compiled(a, b)
+            for i, function in enumerate(functions):
+                one = marked(function)
+                alone = one(a, b) if function.nin == 2 else one((a, b)[i % 2])
+                assert np.array_equal(found[i].view(f"u{found[i].itemsize}"), alone.view(f"u{alone.itemsize}"))
+    with np.errstate(all="ignore"):
+        assert "loop tanh_exp" in fj.explain(compiled)(x, y).entries[0]["program"]
