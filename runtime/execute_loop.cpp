@@ -103,6 +103,36 @@ bool run_joint(const BoundLoop& loop, const Window& w) {
   return false;
 }
 
+/// Of a stage's operands along the two inner axes; `inner`: the length of a row of scratch.
+void find_strides(const BoundLoop& loop, const BoundStage& stage, int64_t inner, int64_t* strides) {
+  const int rank = loop.rank();
+  for (std::size_t i = 0; i < stage.operands.size(); ++i) {
+    const uint16_t operand = stage.operands[i];
+    const BoundOperand& o = loop.operands[operand];
+    if (o.scratch) {
+      strides[2 * i] = o.itemsize;
+      strides[2 * i + 1] = o.itemsize * inner;
+    } else if (o.index) {
+      strides[2 * i] = strides[2 * i + 1] = 0;
+    } else {
+      strides[2 * i] = rank >= 1 ? loop.stride(operand, rank - 1) : 0;
+      strides[2 * i + 1] = rank >= 2 ? loop.stride(operand, rank - 2) : 0;
+    }
+  }
+}
+
+/// A kernel that has no scratch, and nothing else beside it, at each place of the outer axes.
+void run_kernel(const BoundLoop& loop, Window& w, const int64_t* extents, int64_t* position) {
+  const BoundStage& stage = loop.stages[0];
+  char* pointers[kMaxOperands];
+  int64_t strides[2 * kMaxOperands];
+  find_strides(loop, stage, w.inner, strides);
+  do {
+    for (std::size_t i = 0; i < stage.operands.size(); ++i) pointers[i] = w.pointers[stage.operands[i]];
+    stage.kernel(pointers, strides, w.inner, w.outer);
+  } while (advance(loop, extents, position, w.pointers));
+}
+
 /// The stages over one window. `w` holds the pointers of its operands, scratch included. `flagged` counts the windows
 /// whose joint stages raised flags.
 void run_stages(const BoundLoop& loop, const Window& w, int& flagged, RunState& state) {
@@ -287,6 +317,9 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   const int64_t together = loop.joined.length > 0 ? extents[rank - 1] / loop.joined.length : 1;
   const bool last = part.axis < 0 || part.axis != rank - 2 || part.end == loop.extents[rank - 2];
   const int64_t rows = w.outer * together + (last ? loop.joined.rest : 0);
+  if (!loop.guarded.kernel && loop.joined.length == 0 && !tiled && loop.joint.stages.empty() &&
+      loop.stages.size() == 1 && loop.stages[0].kernel && loop.stages[0].slot < 0)
+    return run_kernel(loop, w, extents, position);
   int flagged = 0;
   do {
     if (loop.guarded.kernel) run_guarded_rows(loop, w, scratch.data(), &index_cell, flagged, state);
@@ -301,9 +334,9 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
 /// Sets the outputs of a fold to its identity.
 void fill_identity(const BoundLoop& loop, RunState& state) {
   const BoundOperand& out = loop.operands[loop.step->output];
-  for_each_output(loop, [&](int64_t offset) {
-    std::memcpy(state.buffers[out.buffer] + out.offset + offset, &loop.step->identity,
-                static_cast<std::size_t>(out.itemsize));
+  char* const first = state.buffers[out.buffer] + out.offset;
+  for_each_row_of_outputs(loop, [&](int64_t offset, int64_t count, int64_t stride) {
+    fill(first + offset, count, stride, reinterpret_cast<const char*>(&loop.step->identity), out.itemsize);
   });
 }
 
@@ -324,24 +357,10 @@ int split_axis(const BoundLoop& loop) {
 
 void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
   if (!stage.kernel) return run_numpy_loop(loop, stage, w);
-  const int rank = loop.rank();
   char* pointers[kMaxOperands];
   int64_t strides[2 * kMaxOperands];
-  const std::size_t count = stage.operands.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const uint16_t operand = stage.operands[i];
-    const BoundOperand& o = loop.operands[operand];
-    pointers[i] = w.pointers[operand];
-    if (o.scratch) {
-      strides[2 * i] = o.itemsize;
-      strides[2 * i + 1] = o.itemsize * w.inner;
-    } else if (o.index) {
-      strides[2 * i] = strides[2 * i + 1] = 0;
-    } else {
-      strides[2 * i] = rank >= 1 ? loop.stride(operand, rank - 1) : 0;
-      strides[2 * i + 1] = rank >= 2 ? loop.stride(operand, rank - 2) : 0;
-    }
-  }
+  find_strides(loop, stage, w.inner, strides);
+  for (std::size_t i = 0; i < stage.operands.size(); ++i) pointers[i] = w.pointers[stage.operands[i]];
   stage.kernel(pointers, strides, w.inner, w.outer);
 }
 
@@ -439,8 +458,7 @@ void execute_directly(const BoundLoop& loop, int64_t begin, int64_t end, char* c
       stride = loop.stride(loop.step->output, rows ? 1 : 0);
       if (!rows) output += begin * stride;
     }
-    for (int64_t i = 0; i < count; ++i, output += stride)
-      std::memcpy(output, &loop.step->identity, static_cast<std::size_t>(o.itemsize));
+    fill(output, count, stride, reinterpret_cast<const char*>(&loop.step->identity), o.itemsize);
   }
   stage.kernel(pointers, loop.direct.data(), inner, outer);
 }

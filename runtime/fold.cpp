@@ -42,6 +42,19 @@ void combine_half(Op op, char* into, const char* value) {
   std::memcpy(into, &a, 2);
 }
 
+template <std::size_t kSize>
+void fill_as(char* to, int64_t count, int64_t stride, const char* element) {
+  struct Bits {
+    char bytes[kSize];
+  } bits;
+  std::memcpy(&bits, element, kSize);
+  if (stride == static_cast<int64_t>(kSize)) {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * static_cast<int64_t>(kSize), &bits, kSize);
+  } else {
+    for (int64_t i = 0; i < count; ++i, to += stride) std::memcpy(to, &bits, kSize);
+  }
+}
+
 }  // namespace
 
 void combine(Op op, DType dtype, char* into, const char* value) {
@@ -80,6 +93,16 @@ bool zero_or_nan(DType dtype, const char* element) {
     std::memcpy(&x, element, sizeof(x));
   }
   return x == 0 || std::isnan(x);
+}
+
+void fill(char* to, int64_t count, int64_t stride, const char* element, int itemsize) {
+  switch (itemsize) {
+    case 1: return fill_as<1>(to, count, stride, element);
+    case 2: return fill_as<2>(to, count, stride, element);
+    case 4: return fill_as<4>(to, count, stride, element);
+    case 8: return fill_as<8>(to, count, stride, element);
+    default: FRAMEJIT_CHECK(itemsize == 16, "elements of 16 bytes"); return fill_as<16>(to, count, stride, element);
+  }
 }
 
 }  // namespace framejit::runtime

@@ -23,9 +23,12 @@ bool zero_or_nan(graph::DType dtype, const char* element);
 [[gnu::target("f16c")]] inline float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
 [[gnu::target("f16c")]] inline uint16_t float_to_half(float f) { return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT); }
 
-/// Calls f(byte offset) for the `output` element of each position along the axes that are not reduced.
+/// Sets `count` elements that are `stride` bytes apart.
+void fill(char* to, int64_t count, int64_t stride, const char* element, int itemsize);
+
+/// Calls f(byte offset, count, stride) for the rows of `output` elements along the axes that are not reduced.
 template <class F>
-void for_each_output(const BoundLoop& loop, F f) {
+void for_each_row_of_outputs(const BoundLoop& loop, F f) {
   constexpr int kMaxRank = 64;
   int64_t extents[kMaxRank], strides[kMaxRank], position[kMaxRank] = {};
   int rank = 0;
@@ -35,10 +38,11 @@ void for_each_output(const BoundLoop& loop, F f) {
     strides[rank] = loop.stride(loop.step->output, axis);
     if (extents[rank++] == 0) return;
   }
+  const int64_t count = rank > 0 ? extents[rank - 1] : 1, stride = rank > 0 ? strides[rank - 1] : 0;
   int64_t offset = 0;
   while (true) {
-    f(offset);
-    int axis = rank - 1;
+    f(offset, count, stride);
+    int axis = rank - 2;
     for (; axis >= 0; --axis) {
       offset += strides[axis];
       if (++position[axis] < extents[axis]) break;

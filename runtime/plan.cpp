@@ -378,8 +378,9 @@ unsigned Plan::run_short(std::span<char* const> params, std::span<char* const> r
 void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) {
   const BoundOperand& out = loop.operands[loop.step->output];
   const graph::DType dtype = loop.step->operands[loop.step->output].dtype;
-  for_each_output(loop, [&](int64_t offset) {
-    if (zero_or_nan(dtype, state.buffers[out.buffer] + out.offset + offset)) state.redo = true;
+  for_each_row_of_outputs(loop, [&](int64_t offset, int64_t count, int64_t stride) {
+    const char* element = state.buffers[out.buffer] + out.offset + offset;
+    for (int64_t i = 0; i < count; ++i, element += stride) state.redo = state.redo || zero_or_nan(dtype, element);
   });
 }
 
