@@ -310,8 +310,8 @@ class PartDistributor {
 
   /// The representative of the expression that a member belongs to.
   ValueId first(ValueId v) {
-    ValueId& parent = first_[index(v)];
-    return parent == v ? v : parent = first(parent);
+    while (first_[index(v)] != v) v = first_[index(v)] = first_[index(first_[index(v)])];
+    return v;
   }
 
   void find_cells(Expression& expression) {
