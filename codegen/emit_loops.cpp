@@ -260,6 +260,12 @@ void NestEmitter::emit_rows_of_elements(const Label& exit) {
   const Label outer = cc_.newLabel();
   const std::vector<Value> constants = hoisted_;
   const bool leaves = nest_.fold == Fold::PairwiseLeaf;
+  const Label flagged = cc_.newLabel();
+  const Gp elements = v_.gp(), left = v_.gp();  // guards_together: since it has looked, and rows then
+  if (nest_.guards_together) {
+    cc_.xor_(elements.r32(), elements.r32());
+    cc_.mov(left, n_outer_);
+  }
   cc_.bind(outer);
   if (leaves) cc_.mov(n_inner_, x86::qword_ptr(lengths_));
   for (OperandState& o : operands_)
@@ -288,14 +294,33 @@ void NestEmitter::emit_rows_of_elements(const Label& exit) {
   }
   if (leaves) cc_.add(lengths_, 8);
   if (nest_.guarded) {
+    const Label good = cc_.newLabel(), look = cc_.newLabel();
+    if (nest_.guards_together) {
+      cc_.add(elements, n_inner_);
+      cc_.cmp(elements, asmjit::Imm(kGuardedElements));
+      cc_.jge(look);
+      cc_.cmp(n_outer_, 1);
+      cc_.jne(good);
+      cc_.bind(look);
+    }
     Mem status = cc_.newStack(4, 4);
     status.setSize(4);
     cc_.stmxcsr(status);
     cc_.test(status, kGuardedFlags);
-    cc_.jnz(exit);
+    cc_.jnz(nest_.guards_together ? flagged : exit);
+    if (nest_.guards_together) {
+      cc_.xor_(elements.r32(), elements.r32());
+      cc_.lea(left, x86::ptr(n_outer_, -1));
+      cc_.bind(good);
+    }
   }
   cc_.dec(n_outer_);
   cc_.jnz(outer);
+  if (nest_.guards_together) {
+    cc_.jmp(exit);
+    cc_.bind(flagged);
+    cc_.mov(n_outer_, left);
+  }
   hoisted_ = constants;
 }
 

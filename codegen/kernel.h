@@ -226,9 +226,12 @@ struct SoftmaxCore {
 using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
 
 /// A kernel that looks at MXCSR behind each outer row, and stops where one of kGuardedFlags is set: how many rows are
-/// left then, the one at hand, which is written, among them. 0: none raised any. Rows are not empty.
+/// left then, the one at hand, which is written, among them. 0: none raised any. Rows are not empty. With
+/// LoopNest::guards_together it looks behind so many rows that they have kGuardedElements or more; all of these are
+/// left.
 using GuardedFn = int64_t (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
-inline constexpr unsigned kGuardedFlags = 0x1d;  // all but denormal and inexact
+inline constexpr unsigned kGuardedFlags = 0x1d;    // all but denormal and inexact
+inline constexpr int64_t kGuardedElements = 1024;  // to look takes as long as to compute some dozens
 
 /// An inner loop of NumPy's, with its signature: steps in bytes. `data` is what the loop was registered with. Needs no
 /// GIL.
@@ -347,7 +350,8 @@ struct Stage {
 };
 
 /// All stages of a step as one kernel. It keeps what it overwrites of a row, so that a row whose flags have to be told
-/// apart can be put back and run stage by stage.
+/// apart can be put back and run stage by stage. If it overwrites nothing that it reads, it looks at the flags of
+/// several rows together (LoopNest::guards_together).
 struct GuardedKernel {
   struct Saved {
     uint16_t operand, scratch;  // into LoopStep::operands

@@ -21,7 +21,7 @@ std::string LoopNest::str() const {
     text += graph::name_of(combine);
   }
   if (shares_divisors) text += " shared";
-  if (guarded) text += " guarded";
+  if (guarded) text += guards_together ? " guarded together" : " guarded";
   text += "\n";
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const NestOperand& o = operands[i];

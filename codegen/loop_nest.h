@@ -87,6 +87,7 @@ struct LoopNest {
   bool shares_divisors =
       false;             // O1: a division by what is the same for a row is a product, where the reciprocal is as good
   bool guarded = false;  // stops behind the first outer row that raises a flag: GuardedFn (kernel.h); no fold
+  bool guards_together = false;  // ... or behind several rows
 
   std::string str() const;  // stable text: the key of the kernel cache together with the Isa
 };

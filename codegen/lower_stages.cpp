@@ -286,6 +286,7 @@ class StageBuilder {
       if (is_loaded(s.access)) out.saved.push_back(keep_old(n, s, stored));
       n.store(stored, s.value);
     }
+    n.nest.guards_together = out.saved.empty();
     n.nest.name = name_of_nest(n.nest);
     out.operands = n.operands;
     out.kernel = context_.kernels.add(n.nest);

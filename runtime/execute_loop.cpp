@@ -209,7 +209,12 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
     }
 }
 
-/// The window's rows by the guarded kernel, up to the first one that raises flags, which is done again in stages and
+/// How many rows a guarded kernel looks at together.
+int64_t rows_together(const BoundGuarded& guarded, int64_t inner) {
+  return guarded.saved.empty() ? (kGuardedElements + inner - 1) / inner : 1;
+}
+
+/// The window's rows by the guarded kernel, up to the first ones that raise flags, which are done again in stages and
 /// counted in `flagged`; how many rows are done.
 int64_t run_guarded(const BoundLoop& loop, Window w, const int64_t* outer_strides, char* scratch, int& flagged,
                     RunState& state) {
@@ -229,16 +234,22 @@ int64_t run_guarded(const BoundLoop& loop, Window w, const int64_t* outer_stride
     return w.outer;
   ++flagged;
   clear_fp_flags();
-  const int64_t row = w.outer - left;
-  for (std::size_t i = 0; i < loop.operands.size(); ++i)
-    w.pointers[i] =
-        loop.operands[i].scratch ? scratch + loop.operands[i].offset : w.pointers[i] + row * outer_strides[i];
+  const int64_t row = w.outer - left, last = row + std::min(left, rows_together(loop.guarded, w.inner));
+  const auto go_on = [&](int64_t rows) {
+    for (std::size_t i = 0; i < loop.operands.size(); ++i)
+      w.pointers[i] =
+          loop.operands[i].scratch ? scratch + loop.operands[i].offset : w.pointers[i] + rows * outer_strides[i];
+  };
+  go_on(row);
   w.outer = 1;
   for (const GuardedKernel::Saved& saved : loop.guarded.saved)
     restore_row(w.pointers[saved.operand], rank >= 1 ? loop.stride(saved.operand, rank - 1) : 0,
                 w.pointers[saved.scratch], w.inner, loop.operands[saved.operand].itemsize);
-  run_stages(loop, w, flagged, state);
-  return row + 1;
+  for (int64_t i = row; i < last; ++i) {
+    run_stages(loop, w, flagged, state);
+    go_on(1);
+  }
+  return last;
 }
 
 /// The two innermost axes of a step that has a guarded kernel.

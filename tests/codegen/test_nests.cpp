@@ -278,6 +278,31 @@ TEST_P(Nests, Guarded) {
     }
 }
 
+TEST_P(Nests, GuardedTogether) {
+  LoopNest nest;
+  const uint16_t a = add_load(nest, DType::F32, Access::Contiguous);
+  add_store(nest, DType::F32, Access::Contiguous, add_apply(nest, Op::Square, DType::F32, DType::F32, {a}));
+  nest.guarded = nest.guards_together = true;
+  const Executable code = compile(nest, GetParam());
+  const auto kernel = reinterpret_cast<GuardedFn>(const_cast<void*>(code.entry()));
+  for (int64_t n : {1, 7, 16, 37, 511, 512, 513, 1023, 1024, 1025})
+    for (int64_t rows : {1, 2, 3, 30, 70, 147, 1100}) {
+      const int64_t together = (kGuardedElements + n - 1) / n;
+      for (int64_t flagged : {int64_t{0}, int64_t{1}, rows / 2, rows - 1, rows}) {
+        std::vector<float> x(rows * n), y(rows * n, -1);
+        for (int64_t i = 0; i < rows * n; ++i) x[i] = static_cast<float>(i % 1000 + 2);
+        if (flagged < rows) x[flagged * n + n - 1] = 3e38f;
+        char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data())};
+        const int64_t strides[] = {4, 4 * n, 4, 4 * n};
+        _mm_setcsr(_mm_getcsr() & ~0x3fu);
+        ASSERT_EQ(kernel(ptrs, strides, n, rows), flagged < rows ? rows - flagged / together * together : 0);
+        _mm_setcsr(_mm_getcsr() & ~0x3fu);
+        const int64_t done = flagged < rows ? std::min(rows, (flagged / together + 1) * together) : rows;
+        for (int64_t i = 0; i < rows * n; ++i) ASSERT_EQ(y[i], i < done * n ? x[i] * x[i] : -1);
+      }
+    }
+}
+
 /// Rows with a divisor each: within one unit and a half where it is of middling magnitude, to the bit elsewhere, with
 /// the quotient's flags.
 TEST_P(Nests, SharedDivisors) {

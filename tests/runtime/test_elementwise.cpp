@@ -240,6 +240,53 @@ TEST(Elementwise, FlagsHaveOwners) {
   set_num_threads(0);
 }
 
+/// Flags of several short rows are looked at together, if nothing is overwritten that is read.
+TEST(Elementwise, FlagsOfShortRowsHaveOwners) {
+  constexpr int64_t kRows = 300, kColumns = 23;
+  Graph graph = parse_graph(R"(graph @f(%x: f64[300, 24], %y: f64[300, 24], %z: f64[300, 23]) {
+    %3 = view %x : f64[300, 23] strides=[192, 8] root=%x offset=8
+    %4 = view %y : f64[300, 23] strides=[192, 8] root=%y offset=0
+    %5 = multiply %3, %4 : f64[300, 23]
+    %6 = add %5, %4 : f64[300, 23]
+    write %z, %6
+    return
+  })");
+  for (ValueId v : graph.body().nodes)
+    if (graph.node(v).op != graph::Op::View && graph.node(v).op != graph::Op::Write)
+      graph.node(v).calls = {graph.add_call({graph.node(v).op})};
+  for (const codegen::Cpu& cpu : cpus()) {
+    codegen::LowerOptions options;
+    options.cpu = cpu;
+    options.attribute = true;
+    auto program = codegen::lower(graph, fused(graph), options);
+    ASSERT_TRUE(program) << program.error();
+    ASSERT_TRUE(std::get<codegen::LoopStep>(program->steps[0]).guarded);
+    EXPECT_TRUE(std::get<codegen::LoopStep>(program->steps[0]).guarded->saved.empty());
+    auto plan = Plan::create(std::move(*program));
+    ASSERT_TRUE(plan);
+    for (int which = 0; which < 4; ++which)
+      for (const int64_t apart : {1, 7, 40, 44, 45, 46, 100, 299}) {
+        std::vector<double> x(kRows * 24), y(kRows * 24, 2), want, got(kRows * kColumns);
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
+        for (int64_t row = apart - 1; row < kRows; row += apart) {
+          if (which & 1) x[row * 24 + 5] = 1.7e308;
+          if (which & 2) x[row * 24 + 23] = 1, y[row * 24 + 22] = 1e308;
+        }
+        for (int64_t row = 0; row < kRows; ++row)
+          for (int64_t i = 0; i < kColumns; ++i)
+            want.push_back(x[row * 24 + i + 1] * y[row * 24 + i] + y[row * 24 + i]);
+        std::vector<char*> params{reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()),
+                                  reinterpret_cast<char*>(got.data())};
+        const RunResult run = (*plan)->run(params, {}, {});
+        EXPECT_EQ(run.status, RunStatus::Done);
+        std::vector<unsigned> slots{which & 1 ? kOverflow : 0u, which & 2 ? kOverflow : 0u};
+        if (which == 0) slots.clear();
+        EXPECT_EQ(run.slots, slots) << which << " " << apart;
+        EXPECT_EQ(got, want) << which << " " << apart;
+      }
+  }
+}
+
 /// A step of one stage for each call has room for the scratch of the largest group.
 TEST(Elementwise, FlagsOfTheLargestGroupsHaveOwners) {
   // Rounds of an elimination by columns, which write columns of b and d.
