@@ -251,8 +251,8 @@ bool NestBody::is_chain_of_its_own(std::size_t i) const {
          is_heavy(e.op, e.operand_dtype) && e.op != Op::FloorDivide && e.op != Op::Remainder && e.op != Op::Fmod;
 }
 
-/// An elementary function, and those behind it that depend on none of them. A processor does not look so far ahead that
-/// it would find them by itself.
+/// An elementary function and the next ones that depend on none of the others. A processor does not look so far ahead
+/// that it would find them by itself.
 std::vector<std::size_t> NestBody::independent_functions(std::size_t first) const {
   std::vector<std::size_t> found{first};
   if (bodies_take_turns_ || !is_chain_of_its_own(first)) return found;

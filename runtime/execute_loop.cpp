@@ -103,7 +103,7 @@ bool run_joint(const BoundLoop& loop, const Window& w) {
   return false;
 }
 
-/// Of a stage's operands along the two inner axes; `inner`: the length of a row of scratch.
+/// The strides of a stage's operands along the two inner axes; `inner`: the length of a row of scratch.
 void find_strides(const BoundLoop& loop, const BoundStage& stage, int64_t inner, int64_t* strides) {
   const int rank = loop.rank();
   for (std::size_t i = 0; i < stage.operands.size(); ++i) {

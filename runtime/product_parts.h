@@ -12,6 +12,7 @@
 namespace framejit::runtime {
 
 inline constexpr int64_t kPanelLine = 64;
+inline constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C, or of rows of A that are computed
 
 inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 inline int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }

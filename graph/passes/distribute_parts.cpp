@@ -249,7 +249,7 @@ class PartDistributor {
         if (members_.contains(index(v)) && is_seen_outside(v)) sinks_.insert(index(v));
       if (sinks_.size() == before) break;
     }
-    // What only they use may be computed in cells as well.
+    // A value that only members use is a member as well.
     for (auto v = block_.nodes.rbegin(); v != block_.nodes.rend(); ++v)
       if (is_expression(*v) && users_.contains(index(*v)) && !is_seen_outside(*v)) members_.insert(index(*v));
   }
@@ -522,7 +522,7 @@ class PartDistributor {
     return type;
   }
 
-  /// What the member `v` reads of an operand in a cell.
+  /// The cell of an operand of the member `v`.
   ValueId operand(ValueId x, ValueId v, const Expression& expression, const Box& cell) {
     const Type& whole = graph_.type(v);
     const Type& type = graph_.type(x);
