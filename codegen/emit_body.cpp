@@ -256,9 +256,10 @@ bool NestBody::is_chain_of_its_own(std::size_t i) const {
 std::vector<std::size_t> NestBody::independent_functions(std::size_t first) const {
   std::vector<std::size_t> found{first};
   if (bodies_take_turns_ || !is_chain_of_its_own(first)) return found;
-  std::vector<bool> depends(nest_.body.size() - first, false);
+  const std::size_t end = std::min(nest_.body.size(), first + kNear);
+  std::vector<bool> depends(end - first, false);
   depends[0] = true;
-  for (std::size_t i = first + 1; i < std::min(nest_.body.size(), first + kNear) && found.size() < kTogether; ++i) {
+  for (std::size_t i = first + 1; i < end && found.size() < kTogether; ++i) {
     const Expr& e = nest_.body[i];
     if (e.kind != ExprKind::Apply) continue;
     for (int k = 0; k < graph::def(e.op).operands; ++k)

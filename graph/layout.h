@@ -2,6 +2,7 @@
 // NumPy 2.4 over random shapes, orders, negative and zero strides and axes of length 1.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "graph/graph.h"
 
 namespace framejit::graph {
+
+/// Is no dimension a symbol?
+inline bool all_const(std::span<const Dim> dims) {
+  return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_const(); });
+}
 
 /// Axes from the fastest to the slowest.
 using AxisOrder = std::vector<int>;

@@ -32,6 +32,7 @@
 #include <set>
 #include <utility>
 
+#include "graph/layout.h"
 #include "graph/text.h"
 
 namespace framejit::graph {
@@ -53,10 +54,6 @@ bool may_be_equal(const Dim& a, const Dim& b) {
 bool may_be_equal(const Dims& a, const Dims& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const Dim& x, const Dim& y) { return may_be_equal(x, y); });
-}
-
-bool all_const(const Dims& dims) {
-  return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_const(); });
 }
 
 bool is_empty(const Dims& shape) {

@@ -29,7 +29,7 @@ void Product::plan() {
     if (windows->transposed) std::swap(b_k, b_column);
     windows.reset();
   }
-  // What has one element has any stride.
+  // The stride of an axis with one element does not matter.
   if (k <= 1) a_k = factor, b_k = b_column == factor ? b_k : factor;
   if (n <= 1) b_column = factor;
   FRAMEJIT_CHECK(!windows || a_k == item, "rows of weights are contiguous");
@@ -116,8 +116,8 @@ bool Product::produce_a(bool joined) {
       a_k != core.item)
     return false;
   if (std::any_of(batch.begin(), batch.end(), shared)) return false;
-  // What stays in cache costs nothing to read again; columns that are split between threads would each have an A of
-  // their own.
+  // To read an A again that stays in cache costs nothing; columns that are split between threads would each have an A
+  // of their own.
   if (way.batches * m * k * core.item <= 2 * l2_bytes || way.batches * m < 8 * way.panel_rows * num_threads())
     return false;
   const bool dots = way.path == Path::Dots;

@@ -60,10 +60,6 @@ struct Box {
   }
 };
 
-bool is_constant(const Dims& dims) {
-  return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_const(); });
-}
-
 std::vector<int64_t> numbers(const Dims& dims) {
   std::vector<int64_t> out;
   for (const Dim& d : dims) out.push_back(d.value());
@@ -141,7 +137,7 @@ class PartDistributor {
       written_[index(root)].push_back(position);
       if (const auto array = arrays_.find(index(root)); array != arrays_.end()) add_part(array->second, root, v);
     }
-    if (n.op == Op::Empty && n.type.rank() > 0 && is_constant(n.type.shape) && is_constant(n.type.strides) &&
+    if (n.op == Op::Empty && n.type.rank() > 0 && all_const(n.type.shape) && all_const(n.type.strides) &&
         n.type.size().value() > 0)
       arrays_[index(v)];
   }
@@ -164,7 +160,7 @@ class PartDistributor {
   /// lack some.
   std::optional<Box> box_of(ValueId v, ValueId root, std::vector<std::size_t>* axes) const {
     const Type &type = graph_.type(v), &whole = graph_.type(root);
-    if ((!axes && type.rank() != whole.rank()) || type.dtype != whole.dtype || !is_constant(type.shape) ||
+    if ((!axes && type.rank() != whole.rank()) || type.dtype != whole.dtype || !all_const(type.shape) ||
         !type.offset.is_const())
       return std::nullopt;
     const std::size_t rank = whole.shape.size();
@@ -203,9 +199,9 @@ class PartDistributor {
     const Node& n = graph_.node(v);
     const OpDef& d = def(n.op);
     return (d.cls == OpClass::Elementwise || d.cls == OpClass::Cast) && d.exactness == Exactness::Native &&
-           n.blocks.empty() && n.type.rank() > 0 && is_constant(n.type.shape) && is_constant(n.type.strides) &&
+           n.blocks.empty() && n.type.rank() > 0 && all_const(n.type.shape) && all_const(n.type.strides) &&
            n.type.size().value() > 0 && !written_.contains(index(v)) &&
-           std::ranges::all_of(n.inputs, [&](ValueId x) { return is_constant(graph_.type(x).shape); });
+           std::ranges::all_of(n.inputs, [&](ValueId x) { return all_const(graph_.type(x).shape); });
   }
 
   /// The block of an array put together that an expression at that position reads, if the parts' sources still are as
@@ -439,7 +435,7 @@ class PartDistributor {
   bool writes_by_cells(ValueId write, ValueId v, const Expression& expression) const {
     const Node& n = graph_.node(write);
     return n.op == Op::Write && n.inputs[1] == v && n.inputs[0] != v && position_[index(write)] >= 0 &&
-           graph_.type(n.inputs[0]).shape == graph_.type(v).shape && is_constant(n.type.strides) &&
+           graph_.type(n.inputs[0]).shape == graph_.type(v).shape && all_const(n.type.strides) &&
            !part_values_.contains(index(v)) && !reads_elsewhere(expression, n.inputs[0]);
   }
 

@@ -6,15 +6,12 @@
 #include <utility>
 
 #include "graph/builder.h"
+#include "graph/layout.h"
 #include "graph/passes/memory.h"
 
 namespace framejit::graph {
 
 namespace {
-
-bool all_const(const Dims& dims) {
-  return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_const(); });
-}
 
 bool is_static(const Type& type) { return all_const(type.shape) && all_const(type.strides) && type.offset.is_const(); }
 

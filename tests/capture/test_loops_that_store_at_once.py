@@ -120,7 +120,7 @@ PLACES = [apart, one_array, shifted, beside, reversed_part]
 
 
 def outcome(function, make):
-    """What a call gives or raises, and the bytes of its arrays after it."""
+    """The result or the exception of a call, and the bytes of its arrays after it."""
     a, b, x = make()
     try:
         result = repr(function(a, b, x))
