@@ -244,7 +244,9 @@ uint32_t RegionBuilder::recipe(Value* given) {
         fill(at, v->items);
       } else {
         region_.recipes[at].index = static_cast<uint32_t>(v->as_iterator().position);
-        fill(at, {v->items[0]});
+        const Value* over = resolved(v->items[0]);
+        if (over->kind == ValueKind::Range && !over->source) fill(at, over->items);
+        else fill(at, {v->items[0]});
       }
       break;
     }

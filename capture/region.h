@@ -44,8 +44,8 @@ struct Recipe {
                   // __annotate__ or null (annotations: object)
     BoundMethod,  // items: self, function
     Cell,         // items: contents or nothing
-    Iterator,     // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index`
-                  // times
+    Iterator,     // object: the type to call on items (enumerate, zip, reversed; null: iter(), of the range of the
+                  // items if they are three); then advanced `index` times
     Instance,     // of the class `object`, made by object.__new__; items: name, value, name, value ...
     Call,         // object(*items): a C function that runs no user code
     Text,         // the same, once all numbers are known

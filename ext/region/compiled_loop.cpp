@@ -12,6 +12,7 @@
 #include "capture/loops/translator.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
+#include "capture/py/range_iterator.h"
 #include "codegen/emit_cfg.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_api.h"
@@ -45,20 +46,6 @@ constexpr std::size_t kValuesOnStack = 64;
 constexpr int kMostRank = 64;  // of NumPy 2
 constexpr int64_t kFirstRuns = 4;
 constexpr int64_t kNeverWidened = 1'000'000'000'000;  // nanoseconds
-
-int64_t& field(PyObject* object, int offset) {
-  return *reinterpret_cast<int64_t*>(reinterpret_cast<char*>(object) + offset);
-}
-
-/// Sets the position of an iterator over a range, which whoever holds it sees.
-void advance(PyObject* iterator, int64_t next, int64_t left) {
-  if constexpr (py::kRangeIndex >= 0) {
-    field(iterator, py::kRangeIndex) = field(iterator, py::kRangeLength) - left;
-  } else {
-    field(iterator, py::kRangeStart) = next;
-    field(iterator, py::kRangeLength) = left;
-  }
-}
 
 Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
   return Ref<>::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "LLL",
@@ -382,27 +369,22 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
       return array;
     }
     case Kind::Range: return range_of(v[0], v[1], v[2]);
-    case Kind::RangeIterator: {
-      // Behind the last number: a step further may be beyond 64 bits.
-      const int64_t stop = v[1] > 0 ? v[0] + (v[1] - 1) * v[2] + (v[2] > 0 ? 1 : -1) : v[0];
-      const Ref<> range = range_of(v[0], stop, v[2]);
-      return range ? Ref<>::steal(PyObject_GetIter(range.get())) : Ref<>();
-    }
+    case Kind::RangeIterator: return py::range_iterator(v[0], v[1], v[2]);
     case Kind::Advanced: {
       PyObject* iterator = fetched(o.index, m);
-      advance(iterator, v[0], v[1]);
+      py::advance(iterator, v[0], v[1]);
       return Ref<>::share(iterator);
     }
     case Kind::Pointer: return Ref<>::share(reinterpret_cast<PyObject*>(v[0]));
     case Kind::Iterator: {
       const Ref<> over = object(exit, o.parts[0], values, m, made);
       Ref<> iterator = over ? Ref<>::steal(PyObject_GetIter(over.get())) : Ref<>();
-      if (iterator) field(iterator.get(), py::kIteratorIndex) = v[0];
+      if (iterator) py::field(iterator.get(), py::kIteratorIndex) = v[0];
       return iterator;
     }
     case Kind::Resumed: {
       PyObject* iterator = fetched(o.index, m);
-      field(iterator, py::kIteratorIndex) = v[0];
+      py::field(iterator, py::kIteratorIndex) = v[0];
       return Ref<>::share(iterator);
     }
     case Kind::Parts:

@@ -1,11 +1,14 @@
 // Objects from recipes.
 #include "ext/region/recipes.h"
 
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "capture/py/interpreter.h"
+#include "capture/py/range_iterator.h"
 #include "ext/arrays/tensor_object.h"
 
 namespace framejit::ext::region {
@@ -80,9 +83,37 @@ Ref<> call(Workspace& w, const Recipe& r) {
   return Ref<>::steal(PyObject_Vectorcall(r.object.get(), items.data(), items.size(), nullptr));
 }
 
+Ref<> create_range(Workspace& w, const Recipe& r) {
+  return Ref<>::steal(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), w.objects[r.items[0]],
+                                                   w.objects[r.items[1]], w.objects[r.items[2]], nullptr));
+}
+
+/// Over the numbers from start, stop and step, the items, without a range. Null, without an exception: they are long.
+Ref<> create_range_iterator(Workspace& w, const Recipe& r) {
+  int64_t numbers[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    int overflows = 0;
+    numbers[i] = PyLong_AsLongLongAndOverflow(w.objects[r.items[i]], &overflows);
+    if (overflows != 0) return Ref<>();
+  }
+  const auto [start, stop, step] = numbers;
+  int64_t length = 0, distance = 0, passed = 0, next = 0;
+  if (step == 0 || __builtin_sub_overflow(stop, start, &distance) || distance == INT64_MIN) return Ref<>();
+  if ((step > 0) == (distance > 0) && distance != 0) length = (std::abs(distance) - 1) / std::abs(step) + 1;
+  if (length < r.index || step == INT64_MIN || __builtin_mul_overflow(step, static_cast<int64_t>(r.index), &passed) ||
+      __builtin_add_overflow(start, passed, &next))
+    return Ref<>();
+  return capture::py::range_iterator(next, length - r.index, step);
+}
+
 PyObject* create_iterator(Workspace& w, const Recipe& r) {
   Ref<> iterator;
-  if (!r.object) {
+  if (!r.object && r.items.size() == 3) {
+    if ((iterator = create_range_iterator(w, r)) || PyErr_Occurred()) return iterator.release();
+    const Ref<> range = create_range(w, r);
+    if (!range) return nullptr;
+    iterator = Ref<>::steal(PyObject_GetIter(range.get()));
+  } else if (!r.object) {
     iterator = Ref<>::steal(PyObject_GetIter(w.objects[r.items[0]]));
   } else {
     iterator = call(w, r);
@@ -127,9 +158,7 @@ PyObject* create(const ObjectPlan& plan, Workspace& w, uint32_t recipe) {
       return set.release();
     }
     case Recipe::Kind::Slice: return PySlice_New(item(0), item(1), item(2));
-    case Recipe::Kind::Range:
-      return PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), item(0), item(1), item(2),
-                                          nullptr);
+    case Recipe::Kind::Range: return create_range(w, r).release();
     case Recipe::Kind::Function: return create_function(w, r);
     case Recipe::Kind::BoundMethod: return PyMethod_New(item(1), item(0));
     case Recipe::Kind::Iterator: return create_iterator(w, r);

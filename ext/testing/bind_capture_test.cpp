@@ -55,9 +55,11 @@ std::string text(const Region& region, uint32_t index, int depth = 0) {
     case Recipe::Kind::Function: return "function(" + items() + ")";
     case Recipe::Kind::BoundMethod: return "method(" + items() + ")";
     case Recipe::Kind::Cell: return "cell(" + items() + ")";
-    case Recipe::Kind::Iterator:
-      return (r.object ? short_repr(r.object.get()) : "iter") + "(" + items() + ")" +
+    case Recipe::Kind::Iterator: {
+      const std::string over = !r.object && r.items.size() == 3 ? "range(" + items() + ")" : items();
+      return (r.object ? short_repr(r.object.get()) : "iter") + "(" + over + ")" +
              (r.index ? "+" + std::to_string(r.index) : "");
+    }
     case Recipe::Kind::Call:
     case Recipe::Kind::Text: return short_repr(r.object.get()) + "(" + items() + ")";
     case Recipe::Kind::Instance: return short_repr(r.object.get()) + "(" + items() + ")";

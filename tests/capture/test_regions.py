@@ -1,6 +1,7 @@
 """Where regions end and begin: exits, stack, locals, loops, entries in the middle of a frame."""
 
 import numpy as np
+import pytest
 
 import framejit as fj
 from capture_support import ITERATOR_SLOTS, NULL, capture, capture_at, cell, instructions
@@ -312,3 +313,33 @@ def test_match_statement():
                 return x
 
     assert capture(f, X, (2, 3)).returns
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+RANGES = [(0, 5, 1), (5, 0, -2), (3, 3, 1), (4, 2, 1), (-7, 9, 5), (LEAST, LEAST + 9, 4), (MOST - 9, MOST, 4)]
+RANGES += [(LEAST, MOST, MOST), (MOST, LEAST, LEAST), (0, MOST, MOST), (0, 2**64, 2**62), (2**70, 0, -(2**68))]
+
+
+@pytest.mark.parametrize("passed", [0, 1, 2], ids="passed {}".format)
+@pytest.mark.parametrize("ends", RANGES, ids=str)
+def test_an_iterator_over_a_range_is_made_without_the_range(ends, passed):
+    start, stop, step = ends
+
+    def f(x, log):
+        y = x + 1
+        for i in range(start, stop, step):
+            if len(log) >= passed:
+                print(end="")
+            log.append((i, y[0]))
+            if len(log) > 6:
+                break
+        return y
+
+    expected, given = [], []
+    f(X[0], expected)
+    marked = fj.jit(f)
+    for _ in range(3):
+        given.clear()
+        marked(X[0], given)
+        assert given == expected and [type(i) for i, _ in given] == [int] * len(given)
+    assert marked._report()["entries"]
