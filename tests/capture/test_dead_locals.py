@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -209,3 +210,126 @@ def test_gauss_elimination_is_one_loop():
     assert (entry["first_line"], entry["last_line"]) == (start + 2, start + 13)
 
 
+
+
+def numbers_at_exits(marked):
+    """How many numbers the exits of the loop give, together."""
+    (entry,) = loops(marked)
+    return sum(line.count("%") for line in entry["graph"].split("\n") if line.strip().startswith("exit"))
+
+
+def test_a_function_that_returns_at_once_gets_no_other_number():
+    def total_of(x):
+        total = 0.0
+        for i in range(len(x)):
+            half = x[i] * 0.5
+            square = half * half
+            total += square
+        return total
+
+    def nothing_of(x):
+        for i in range(len(x)):
+            half = x[i] * 0.5
+            x[i] = half * half
+
+    def all_of(x):
+        total = 0.0
+        for i in range(len(x)):
+            half = x[i] * 0.5
+            square = half * half
+            total += square
+        return total, half, square
+
+    x = np.arange(40.0)
+    of_total, of_all = check(total_of, (x,)), check(all_of, (x,))
+    assert numbers_at_exits(of_total) == numbers_at_exits(of_all) - len(["half", "square", "i"])
+    of_nothing = fj.jit(nothing_of)
+    for _ in range(4):
+        given, expected = x.copy(), x.copy()
+        assert of_nothing(given) is nothing_of(expected) is None
+        assert given.tobytes() == expected.tobytes()
+    (entry,) = loops(of_nothing)
+    assert any(line.strip() == "exit1:" for line in entry["graph"].split("\n")), entry["graph"]
+
+
+def test_iterators_stand_where_the_loop_left_them_though_nothing_reads_them():
+    def some(numbers, stop):
+        total = 0
+        for i in numbers:
+            total += i
+            if i == stop:
+                break
+        return total
+
+    marked = fj.jit(some)
+    for stop in (3, 30, -1):
+        for _ in range(4):
+            given, expected = iter(range(2, 60)), iter(range(2, 60))
+            assert marked(given, stop) == some(expected, stop)
+            assert list(given) == list(expected)
+    assert loops(marked)
+
+
+def test_what_a_traceback_shows_where_the_result_has_no_value():
+    def unset(n, stop):
+        for i in range(n):
+            square = i * i
+            if i == stop:
+                found = square
+        return found
+
+    marked = check(unset, (60, 5), (60, 70), (60, 59), (0, 0))
+    assert loops(marked)
+
+
+def test_generators_and_cells_keep_all_variables():
+    def given(n):
+        total = half = 0
+        for i in range(n):
+            half = i * 0.5
+            total += i
+        yield total
+        return half
+
+    def kept(n):
+        total = half = 0
+        for i in range(n):
+            half = i * 0.5
+            total += i
+        return lambda: (half, total)
+
+    def values(generator):
+        found = []
+        try:
+            while True:
+                found.append(next(generator))
+        except StopIteration as end:
+            return found, end.value
+
+    marked_given, marked_kept = fj.jit(given), fj.jit(kept)
+    for _ in range(4):
+        assert values(marked_given(50)) == values(given(50))
+        assert marked_kept(50)() == kept(50)()
+
+
+def test_what_was_there_before_ends_no_later():
+    class Loud:
+        def __init__(self, log):
+            self.log = log
+
+        def __del__(self):
+            self.log.append(f"gone in {sys._getframe(1).f_code.co_name}")
+
+    def over(n, log):
+        held = Loud(log)
+        total = 0
+        for i in range(n):
+            held = i * 2
+            total += held
+        return total
+
+    marked = fj.jit(over)
+    for _ in range(4):
+        given, expected = [], []
+        assert marked(50, given) == over(50, expected)
+        assert given == expected
