@@ -31,7 +31,12 @@ codegen::NumpyLoop loop_of(PyUFuncObject* ufunc, graph::DType operand, graph::DT
 }  // namespace
 
 codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType result) {
-  return loop_of(ufunc_of(op), operand, result);
+  PyUFuncObject* ufunc = ufunc_of(op);
+  if (!ufunc && is_of_scipy(op)) {  // the operator of a tensor, which nothing has run so far
+    if (!capture::Ref<>::steal(PyImport_ImportModule("scipy.special"))) PyErr_Clear();
+    ufunc = ufunc_of(op);
+  }
+  return loop_of(ufunc, operand, result);
 }
 
 namespace {

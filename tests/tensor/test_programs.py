@@ -1037,3 +1037,20 @@ def test_places_that_are_not_zero_are_one_graph(values):
     marked = fj.jit(lambda x: fj.tensor(ops.nonzero(x)) + 1, fullgraph=True)
     found = marked(Tensor(np.array(values)))
     assert found.dtype == fj.int64 and found.asnumpy().tolist() == (np.argwhere(np.array(values)) + 1).tolist()
+
+
+def test_operators_of_scipy_are_compiled_before_anything_imports_scipy():
+    script = """
+import sys
+import numpy as np
+import framejit as fj
+from framejit import ops
+assert "scipy.special" not in sys.modules
+marked = fj.grad(lambda x: (ops.erf(x) * x).sum())
+x = fj.Tensor(np.linspace(-3, 3, 64))
+marked(x)
+report = marked._report()
+print([entry["kind"] for entry in report["entries"]], report["breaks"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "['function'] []", done.stdout + done.stderr
