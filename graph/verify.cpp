@@ -507,7 +507,7 @@ class Verifier {
     const Type &dst = graph_.type(n.inputs[0]), &t = n.type;
     if (t.shape != dst.shape || t.strides != dst.strides || !(t.offset == dst.offset))
       return report(10, v, "type of the destination");
-    for (int i = 0; i < dst.rank(); ++i)
+    for (int i = 0; i < dst.rank() && !is_empty(dst.shape); ++i)  // an empty array has strides of 0
       if (dst.strides[i] == Dim(0) && dst.shape[i].is_const() && dst.shape[i].value() > 1)
         return report(10, v, "the destination repeats elements");
     if (graph_.node(t.root).op == Op::Carried) return report(14, v, "the destination is carried by a loop");
