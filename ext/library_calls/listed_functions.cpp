@@ -33,7 +33,7 @@ const std::vector<Listed>& listed() {
         "tensordot", "einsum", "kron", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "tril",
         "triu", "bartlett", "blackman", "hamming", "hanning", "kaiser", "percentile", "quantile", "median",
         "repeat", "tile", "nansum", "nanprod", "nancumsum", "nancumprod", "nan_to_num", "isclose", "i0", "unwrap",
-        "vander", "packbits", "unpackbits", "isin", "allclose", "array_equal", "polyval", "pad", "select",
+        "vander", "packbits", "unpackbits", "isin", "allclose", "array_equal", "polyval", "select",
         "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd", "nanmax", "nanmin",
         "nanargmax", "nanargmin", "ediff1d", "histogram_bin_edges", "block", "histogram", "insert", "delete",
         "unravel_index", "ravel_multi_index", "tril_indices", "triu_indices"}},
@@ -45,7 +45,7 @@ const std::vector<Listed>& listed() {
        {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2",
         "rfftn", "irfftn", "hfft", "ihfft"}},
       {python_names::kLibraryFunctions,
-       {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "rounded", "lstsq", "histogram2d"}},
+       {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "pad", "rounded", "lstsq", "histogram2d"}},
   };
   // clang-format on
   return all;

@@ -75,6 +75,95 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return result
 
 
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    widths = _pad_widths(array, pad_width) if isinstance(array, np.ndarray) else None
+    value = kwargs.get("constant_values", 0)
+    if widths is None or not _pads_by_parts(array, widths, mode, value, [*kwargs]):
+        return _library_functions.pad(array, pad_width, mode, **kwargs)
+    result = np.empty(tuple([array.shape[i] + sum(widths[i]) for i in range(array.ndim)]), array.dtype)
+    inside = tuple([slice(widths[i][0], widths[i][0] + array.shape[i]) for i in range(array.ndim)])
+    if mode == "constant":
+        result[inside] = array
+        for i in range(array.ndim):
+            before, after = widths[i]
+            if before:
+                result[((slice(None),) * i + (slice(0, before),) + inside[i + 1 :])] = value
+            if after:
+                result[((slice(None),) * i + (slice(before + array.shape[i], None),) + inside[i + 1 :])] = value
+        return result
+    pairs: list[Any] = [((), ())]
+    for i in range(array.ndim):
+        parts = _parts_of_axis(array.shape[i], *widths[i], mode)
+        pairs = [((*target, part[0]), (*source, part[1])) for target, source in pairs for part in parts]
+    for target, source in pairs:
+        result[target] = array[source]
+    return result
+
+
+def _pad_widths(array: Any, pad_width: Any) -> Any:
+    """How many elements come before and after those of each axis. None: it is written in another way."""
+    if type(pad_width) is int:
+        pad_width = (pad_width,)
+    if not isinstance(pad_width, (tuple, list)) or not 1 <= len(pad_width) <= max(array.ndim, 2):
+        return None
+    rows = [[*row] if isinstance(row, (tuple, list)) else row for row in pad_width]
+    if all([type(row) is int for row in rows]):
+        if len(rows) > 2:
+            return None
+        rows = [rows]
+    for row in rows:
+        if not isinstance(row, list) or len(row) not in (1, 2) or len(row) != len(rows[0]):
+            return None
+        for width in row:
+            if type(width) is not int or not 0 <= width < 2**31:
+                return None
+    if len(rows) not in (1, array.ndim):
+        return None
+    return [(row[0], row[-1]) for row in (rows if len(rows) > 1 else rows * array.ndim)]
+
+
+def _pads_by_parts(array: Any, widths: Any, mode: Any, value: Any, names: Any) -> Any:
+    """Is the result an array in C order, of at most nine parts that are copies, or one number?"""
+    if array.ndim == 0 or (array.flags.f_contiguous and not array.flags.c_contiguous) or not isinstance(mode, str):
+        return False
+    if mode == "constant":
+        if names not in ([], ["constant_values"]):
+            return False
+        kind, size = array.dtype.kind, array.dtype.itemsize
+        if type(value) is int and kind in "iu":
+            most = 2 ** min(8 * size - (kind == "i"), 62)
+            return (-most if kind == "i" else 0) <= value < most
+        if type(value) is int:
+            return 0 <= value <= 1 if kind == "b" else kind in "fc" and -10000 < value < 10000
+        return type(value) is float and kind == "f" and size >= 4 and (value - value != 0 or -1e30 < value < 1e30)
+    if mode not in ("edge", "reflect", "symmetric", "wrap") or names or sum([b + a > 0 for b, a in widths]) > 2:
+        return False
+    for i in range(array.ndim):
+        most = array.shape[i] - 1 if mode == "reflect" else array.shape[i]
+        if array.shape[i] < 1 or (mode != "edge" and max(widths[i]) > most):
+            return False
+    return True
+
+
+def _parts_of_axis(length: Any, before: Any, after: Any, mode: Any) -> Any:
+    """Slices of the result along an axis, and those of the array that are copied there."""
+    if mode == "edge":
+        first, last = slice(0, 1), slice(length - 1, length)
+    elif mode == "wrap":
+        first, last = slice(length - before, length), slice(0, after)
+    else:
+        skipped = 1 if mode == "reflect" else 0
+        first = slice(before - 1 + skipped, None if skipped == 0 else 0, -1)
+        end = length - 1 - skipped - after
+        last = slice(length - 1 - skipped, end if end >= 0 else None, -1)
+    parts = [(slice(before, before + length), slice(None))]
+    if before:
+        parts.append((slice(0, before), first))
+    if after:
+        parts.append((slice(before + length, None), last))
+    return parts
+
+
 def _linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: Any = False, dtype: Any = None, axis: Any = 0,
     *, device: Any = None,
@@ -437,7 +526,7 @@ def _items_of(arr: Any) -> Any:
 
 
 _BY_NAME = {
-    "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "linspace": _linspace, "meshgrid": _meshgrid,
+    "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "pad": _pad, "linspace": _linspace, "meshgrid": _meshgrid,
     "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
     "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
     "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
