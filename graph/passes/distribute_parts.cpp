@@ -40,6 +40,7 @@ constexpr int64_t kMostCells = 32;
 constexpr int64_t kMostNodes = 1024;        // of an expression, in all its cells
 constexpr int64_t kLeastBytes = 8 << 10;    // of a value; below, nothing is gained, and cells take longer to compile
 constexpr int64_t kLargeBytes = 256 << 10;  // from which cells pay that are more than the parts that they replace
+constexpr std::size_t kMostBehind = 8;      // values between an expression and the end
 constexpr int64_t kShort = 16;              // elements, side by side: as slow as a vector
 constexpr int64_t kShortPart = 4;           // of the elements, which may be in cells as short as that
 
@@ -245,9 +246,39 @@ class PartDistributor {
         if (members_.contains(index(v)) && is_seen_outside(v)) sinks_.insert(index(v));
       if (sinks_.size() == before) break;
     }
+    go_to_the_end();
     // A value that only members use is a member as well.
     for (auto v = block_.nodes.rbegin(); v != block_.nodes.rend(); ++v)
       if (is_expression(*v) && users_.contains(index(*v)) && !is_seen_outside(*v)) members_.insert(index(*v));
+  }
+
+  /// What lies between a sink and results, or writes, has cells too: these then are put together, and the sink is not.
+  void go_to_the_end() {
+    for (const ValueId v : block_.nodes) {
+      const Type& type = graph_.type(v);
+      if (!sinks_.contains(index(v)) || results_.contains(index(v)) || part_values_.contains(index(v)) ||
+          type.size().value() * size_of(type.dtype) < kLargeBytes)
+        continue;
+      std::vector<ValueId> behind;
+      if (!lead_to_the_end(v, behind)) continue;
+      for (const ValueId next : behind) members_.insert(index(next));
+      for (const ValueId next : behind)
+        if (is_seen_outside(next)) sinks_.insert(index(next));
+      if (!is_seen_outside(v)) sinks_.erase(index(v));
+    }
+  }
+
+  bool lead_to_the_end(ValueId v, std::vector<ValueId>& behind) const {
+    const auto users = users_.find(index(v));
+    return users == users_.end() || std::ranges::all_of(users->second, [&](ValueId user) {
+             const Node& n = graph_.node(user);
+             const bool is_new = !members_.contains(index(user)) && std::ranges::find(behind, user) == behind.end();
+             if (!is_new || n.op == Op::Write) return n.op != Op::Write || n.inputs[1] == v;
+             if (!is_expression(user) || n.type.shape != graph_.type(v).shape || behind.size() == kMostBehind)
+               return false;
+             behind.push_back(user);
+             return lead_to_the_end(user, behind);
+           });
   }
 
   bool is_seen_outside(ValueId v) const {
