@@ -102,7 +102,9 @@ def test_lists_stay_the_same_objects():
             assert marked(rows, 1, -1, held) is held
             for stop in (0, 1, 2, 40):
                 expected = last_frame_locals(walk, [[0.0], [1.0], [2.0]], 60, stop, held)
-                assert described(last_frame_locals(marked, [[0.0], [1.0], [2.0]], 60, stop, held)) == described(expected)
+                assert described(last_frame_locals(marked, [[0.0], [1.0], [2.0]], 60, stop, held)) == described(
+                    expected
+                )
     assert loops(marked)
 
 
@@ -208,8 +210,6 @@ def test_gauss_elimination_is_one_loop():
     (entry,) = loops(marked)
     start = eliminate.__code__.co_firstlineno
     assert (entry["first_line"], entry["last_line"]) == (start + 2, start + 13)
-
-
 
 
 def numbers_at_exits(marked):

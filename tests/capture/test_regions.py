@@ -295,7 +295,7 @@ def test_generator_body_between_yields():
 def test_instruction_limit():
     def f(x):
         y = x + 1
-        for i in range(10 ** 9):
+        for i in range(10**9):
             pass
         return y
 

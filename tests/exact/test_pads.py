@@ -16,7 +16,9 @@ DTYPES = ["f8", "f4", "f2", "i8", "i2", "u1", "?", "c16", "c8"]
 
 
 def widths_of(widths, rank):
-    return {"pairs": [(i % 3, 1 - i % 2) for i in range(rank)], "singles": [(i % 2 + 1,) for i in range(rank)]}.get(widths, widths)
+    return {"pairs": [(i % 3, 1 - i % 2) for i in range(rank)], "singles": [(i % 2 + 1,) for i in range(rank)]}.get(
+        widths, widths
+    )
 
 
 def seen(function, *args):
@@ -60,7 +62,10 @@ def test_results(mode, widths):
                     assert seen(marked, *args) == seen(form, *args), (shape, dtype, x.strides)
 
 
-@pytest.mark.parametrize("value", [0, 1, -1, 7, 127, 128, 255, 256, -129, 2**31, 2**62, 2**63, 2**64, 2.5, np.nan, -np.inf, 1e300, -0.0, True])
+@pytest.mark.parametrize(
+    "value",
+    [0, 1, -1, 7, 127, 128, 255, 256, -129, 2**31, 2**62, 2**63, 2**64, 2.5, np.nan, -np.inf, 1e300, -0.0, True],
+)
 def test_constants(value):
     def padded(x):
         return np.pad(x, ((1, 0), (2, 1)), constant_values=value)

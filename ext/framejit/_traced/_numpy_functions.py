@@ -93,7 +93,7 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
         return result
     pairs: list[Any] = [((), ())]
     for i in range(array.ndim):
-        parts = _parts_of_axis(array.shape[i], *widths[i], mode)
+        parts = _parts_of_axis(array.shape[i], widths[i][0], widths[i][1], mode)
         pairs = [((*target, part[0]), (*source, part[1])) for target, source in pairs for part in parts]
     for target, source in pairs:
         result[target] = array[source]
@@ -107,7 +107,7 @@ def _pad_widths(array: Any, pad_width: Any) -> Any:
     if not isinstance(pad_width, (tuple, list)) or not 1 <= len(pad_width) <= max(array.ndim, 2):
         return None
     rows = [[*row] if isinstance(row, (tuple, list)) else row for row in pad_width]
-    if all([type(row) is int for row in rows]):
+    if list not in [type(row) for row in rows]:
         if len(rows) > 2:
             return None
         rows = [rows]
