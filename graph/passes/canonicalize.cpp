@@ -27,6 +27,8 @@ bool comes_later(const Graph& graph, ValueId a, ValueId b) {
 bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, int32_t position) {
   const Node& n = graph.node(v);
   if (n.op != Op::Copy && n.op != Op::Cast) return false;
+  const Op owner = graph.node(graph.root(n.inputs[0])).op;
+  if (facts.viewed[index(v)] && (owner == Op::Constant || owner == Op::DimValue)) return false;  // these have no bytes
   const Type& source = graph.type(n.inputs[0]);
   if (source.dtype != n.type.dtype || source.shape != n.type.shape || source.strides != n.type.strides) return false;
   if (facts.escapes[index(v)] || facts.last_write[index(v)] >= 0) return false;
