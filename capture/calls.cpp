@@ -336,16 +336,34 @@ Captured<Value*> remade_callable(Executor& x, Value* callable) {
   return call_builtin(x, made, args, {});
 }
 
+bool has_overriding(Executor& x, const Values& args, const Keywords& keywords) {
+  return std::any_of(args.begin(), args.end(), [&](Value* a) { return may_override(x, a); }) ||
+         std::any_of(keywords.begin(), keywords.end(), [&](const auto& k) { return may_override(x, k.second); });
+}
+
 /// The function that a dispatching one of NumPy's comes to, or null.
 Value* dispatched(Executor& x, Value* callable, const Values& args, const Keywords& keywords) {
   PyObject* o = callable->object.get();
   PyObject* function = x.options().implementation && callable->source ? x.options().implementation(o) : nullptr;
-  if (!function) return nullptr;
-  bool plain = std::none_of(args.begin(), args.end(), [&](Value* a) { return may_override(x, a); });
-  for (const auto& [name, value] : keywords) plain = plain && !may_override(x, value);
-  if (!plain) return nullptr;
+  if (!function || has_overriding(x, args, keywords)) return nullptr;
   guard(x, GuardKind::Identity, callable->source, o);
   return function_at(x, function, callable->source->str() + ".__wrapped__");
+}
+
+/// What the code of a function of a library comes to, or that of its polyfill, if that is followed; null: it is not, or
+/// breaks.
+Value* followed(Executor& x, const Frontend& frontend, Value* callable, const Values& args, const Keywords& keywords) {
+  PyObject* o = callable->object.get();
+  if (!frontend.is_followed(o) || has_overriding(x, args, keywords)) return nullptr;
+  const Session::Mark mark = x.session().mark();
+  PyObject* code = x.options().polyfill ? x.options().polyfill(o) : nullptr;
+  if (!code && PyFunction_Check(o)) code = o;
+  Value* function = code ? function_at(x, code, short_repr(o)) : dispatched(x, callable, args, keywords);
+  if (!function) return nullptr;
+  const Captured<Value*> result = call_function(x, function, args, keywords);
+  if (result) return *result;
+  x.session().rollback(mark);
+  return nullptr;
 }
 
 Captured<Forced> forced(Executor& x, const Values& args, const Keywords& keywords) {
@@ -408,6 +426,7 @@ Captured<Value*> call(Executor& x, Value* callable, const Values& args, const Ke
         if (!given) frontend = nullptr;
       }
       if (frontend) {
+        if (Value* result = followed(x, *frontend, callable, args, keywords)) return result;
         FRAMEJIT_TRY(all, forced(x, args, keywords));
         return frontend->call(x.session(), o, all.args, all.keywords);
       }

@@ -41,6 +41,8 @@ class Frontend {
   virtual bool is_method(PyObject*) const { return false; }
   virtual Captured<Value*> call(Session&, PyObject* callable, std::span<Value* const> args,
                                 std::span<const Keyword> keywords) = 0;
+  /// Is the code of such a function, in Python, or its polyfill followed, and call() asked only where that breaks?
+  virtual bool is_followed(PyObject*) const { return false; }
 
   /// Is the object one of the library's that nothing changes and that compares without effects, but no array: a dtype?
   virtual bool is_fixed(PyObject*) const { return false; }

@@ -33,7 +33,7 @@ const std::vector<Listed>& listed() {
         "tensordot", "einsum", "kron", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "tril",
         "triu", "bartlett", "blackman", "hamming", "hanning", "kaiser", "percentile", "quantile", "median",
         "repeat", "tile", "nansum", "nanprod", "nancumsum", "nancumprod", "nan_to_num", "isclose", "i0", "unwrap",
-        "vander", "packbits", "unpackbits", "isin", "allclose", "array_equal", "polyval", "select",
+        "vander", "packbits", "unpackbits", "isin", "allclose", "array_equal", "polyval", "pad", "select",
         "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd", "nanmax", "nanmin",
         "nanargmax", "nanargmin", "ediff1d", "histogram_bin_edges", "block", "histogram", "insert", "delete",
         "unravel_index", "ravel_multi_index", "tril_indices", "triu_indices"}},
@@ -45,7 +45,7 @@ const std::vector<Listed>& listed() {
        {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2",
         "rfftn", "irfftn", "hfft", "ihfft"}},
       {python_names::kLibraryFunctions,
-       {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "pad", "rounded", "lstsq", "histogram2d"}},
+       {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "rounded", "lstsq", "histogram2d"}},
   };
   // clang-format on
   return all;
@@ -130,6 +130,17 @@ std::optional<FunctionName> function_name(PyObject* callable) {
   if (home && own) return FunctionName{home, own};
   capture::clear_error_of_call();
   return std::nullopt;
+}
+
+bool is_followed(PyObject* callable) {
+  // clang-format off: a list of names
+  static const std::vector<std::string_view> names = {
+      "allclose", "array_equal", "delete", "ediff1d", "eye", "i0", "identity", "isclose", "isin", "linspace", "logspace",
+      "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nansum", "pad",
+      "polyval", "tile", "trace", "tri", "tril", "triu"};
+  // clang-format on
+  const std::optional<FunctionName> function = is_library_function(callable) ? function_name(callable) : std::nullopt;
+  return function && function->module == "numpy" && std::ranges::find(names, function->name) != names.end();
 }
 
 bool is_library_function(PyObject* callable) {

@@ -25,6 +25,8 @@ std::optional<FunctionName> function_name(PyObject* callable);
 
 /// Is it a listed function: np.sort, np.linalg.inv, scipy.linalg.lapack.dgesv?
 bool is_library_function(PyObject* callable);
+/// Is it one whose code in Python, or a polyfill, is followed first, because its parts are faster than a call?
+bool is_followed(PyObject* callable);
 /// Is the call left to the interpreter because it may write to an argument? Functions of BLAS and LAPACK do if a flag
 /// allows it. Those that are given the length of a work space are left as well: LAPACK prints that it does not fit the
 /// arrays with which the results are found out.

@@ -33,11 +33,6 @@ def with_items(array: Any, key: Any, value: Any) -> Any:
     return result
 
 
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> Any:
-    """np.pad, for what the function that capture follows instead of it does not do."""
-    return np.pad(array, pad_width, mode, **keywords)
-
-
 def rounded(number: Any, digits: Any) -> Any:
     """round() of a number that is known only at run time."""
     return round(number, digits)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._traced._library_functions import in_place, pad, with_items
+from framejit._traced._library_functions import in_place, with_items
 
 
 class Operand:
@@ -800,7 +800,6 @@ _rule(
 )
 _rule(
     np.pad,
-    pad,
     signature="array, pad_width, mode='constant', constant_values=0",
     array=lambda array, pad_width, mode, **_: (
         Call(cropped, G, pad_width, array) if mode == "constant" else NotImplemented
@@ -810,7 +809,7 @@ _rule(
     cropped,
     signature="values, widths, like",
     like=lambda **_: None,
-    values=lambda values, widths, like: Call(pad, G, widths),
+    values=lambda values, widths, like: Call(np.pad, G, widths),
 )
 for _triangle in (np.tril, np.triu):
     _rule(_triangle, signature="m, k=0", m=lambda m, k, _f=_triangle: Call(_f, G, k))

@@ -79,7 +79,7 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
     widths = _pad_widths(array, pad_width) if isinstance(array, np.ndarray) else None
     value = kwargs.get("constant_values", 0)
     if widths is None or not _pads_by_parts(array, widths, mode, value, [*kwargs]):
-        return _library_functions.pad(array, pad_width, mode, **kwargs)
+        graph_break("np.pad with such arguments")
     result = np.empty(tuple([array.shape[i] + sum(widths[i]) for i in range(array.ndim)]), array.dtype)
     inside = tuple([slice(widths[i][0], widths[i][0] + array.shape[i]) for i in range(array.ndim)])
     if mode == "constant":
@@ -164,6 +164,87 @@ def _parts_of_axis(length: Any, before: Any, after: Any, mode: Any) -> Any:
     return parts
 
 
+def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
+    for tolerance in (rtol, atol):
+        if not isinstance(tolerance, (int, float)) or not -1e15 < tolerance < 1e15:
+            graph_break("np.isclose with such tolerances")
+    rank = 0
+    for x in (a, b):
+        if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+            rank = max(rank, x.ndim)
+        elif not isinstance(x, (int, float)):
+            graph_break("np.isclose of such values")
+    if rank == 0:
+        graph_break("np.isclose of numbers")
+    if not isinstance(b, np.ndarray):
+        b = float(b)
+    elif b.dtype.kind in "biu":
+        b = b.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        result = np.less_equal(np.abs(a - b), atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+        if equal_nan:
+            result |= np.isnan(a) & np.isnan(b)
+    return result[()]
+
+
+def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
+    return bool(np.all(_isclose(a, b, rtol, atol, equal_nan)))
+
+
+def _nan_extreme(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    def extreme(a: Any, axis: Any = None) -> Any:
+        if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
+            graph_break("np.nanmax or np.nanmin of such values")
+        result = reduce(a, axis=axis)
+        if np.any(np.isnan(result)) if isinstance(result, np.ndarray) else result != result:
+            raise ValueError("np.nanmax or np.nanmin warns")
+        return result
+
+    return extreme
+
+
+def _nanmean(a: Any, axis: Any = None) -> Any:
+    if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
+        graph_break("np.nanmean of such values")
+    mask = np.isnan(a)
+    total = np.where(mask, a.dtype.type(0), a).sum(axis=axis)
+    count = np.sum(~mask, axis=axis, dtype=np.intp)
+    if np.any(count == 0):
+        raise ValueError("np.nanmean warns")
+    mean = total / count
+    return mean.astype(a.dtype) if isinstance(mean, np.ndarray) else a.dtype.type(mean)
+
+
+def _trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
+    if not isinstance(a, np.ndarray):
+        graph_break("np.trace of such values")
+    return a.diagonal(offset, axis1, axis2).sum(-1)
+
+
+def _eye(
+    N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
+) -> Any:  # fmt: skip
+    if order != "C" or device is not None or like is not None:
+        graph_break("np.eye of such arguments")
+    M = N if M is None else M
+    for n in (N, M, k):
+        if type(n) is not int or not -(2**31) < n < 2**31:
+            graph_break("np.eye of such arguments")
+    if N < 0 or M < 0:
+        graph_break("np.eye of such arguments")
+    return (np.arange(k, N + k).reshape(-1, 1) == np.arange(M)).astype(float if dtype is None else dtype)
+
+
+def _tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *, like: Any = None) -> Any:
+    M = N if M is None else M
+    for n in (N, M, k):
+        if type(n) is not int or not -(2**31) < n < 2**31:
+            graph_break("np.tri of such arguments")
+    if N < 0 or M < 0 or like is not None:
+        graph_break("np.tri of such arguments")
+    return (np.arange(N).reshape(-1, 1) >= np.arange(-k, M - k)).astype(dtype)
+
+
 def _linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: Any = False, dtype: Any = None, axis: Any = 0,
     *, device: Any = None,
@@ -172,6 +253,9 @@ def _linspace(
         graph_break("np.linspace with such arguments")
     if not isinstance(start, (int, float)) or not isinstance(stop, (int, float)):
         graph_break("np.linspace of arrays")
+    for x in (start, stop):
+        if type(x) is int and not -(2**63) <= x < 2**63:
+            graph_break("np.linspace of huge numbers")
     first, last = float(start), float(stop)
     count = num - 1 if endpoint else num
     result = np.arange(0, num, dtype=np.float64).reshape(-1)
@@ -526,7 +610,8 @@ def _items_of(arr: Any) -> Any:
 
 
 _BY_NAME = {
-    "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "pad": _pad, "linspace": _linspace, "meshgrid": _meshgrid,
+    "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "pad": _pad, "isclose": _isclose, "allclose": _allclose,
+    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "trace": _trace, "tri": _tri, "eye": _eye, "linspace": _linspace, "meshgrid": _meshgrid,
     "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
     "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
     "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,

@@ -443,6 +443,7 @@ class NumpyFrontend final : public capture::Frontend {
                         is_of_errors(callable) || is_method(callable);
   }
 
+  bool is_followed(PyObject* callable) const override { return library_calls::is_followed(callable); }
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const capture::Keyword> keywords) override {
     prepare(session);
@@ -571,7 +572,8 @@ PyObject* numpy_way(PyObject*, PyObject* callable) {
                   : known != nullptr) {
     way = "native";
   } else if (method ? is_library_method(*method) || is_method_in_place(*method)
-                    : library_calls::is_library_function(callable) || is_function_in_place(callable)) {
+                    : (library_calls::is_library_function(callable) && !library_calls::is_followed(callable)) ||
+                          is_function_in_place(callable)) {
     way = "library";
   } else if (!method && !attribute && (is_of_dtypes(callable) || is_of_errors(callable))) {
     way = "capture";
