@@ -135,7 +135,7 @@ std::optional<FunctionName> function_name(PyObject* callable) {
 bool is_followed(PyObject* callable) {
   // clang-format off: a list of names
   static const std::vector<std::string_view> names = {
-      "allclose", "array_equal", "delete", "ediff1d", "eye", "i0", "identity", "isclose", "isin", "linspace", "logspace",
+      "allclose", "array_equal", "delete", "ediff1d", "eye", "i0", "identity", "isclose", "isin", "kron", "linspace", "logspace",
       "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nansum", "pad",
       "polyval", "tile", "trace", "tri", "tril", "triu"};
   // clang-format on

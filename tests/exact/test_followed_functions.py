@@ -97,6 +97,8 @@ OF_ONE = {
     "array_equal": lambda x: np.array_equal(x, x.copy()),
     "isin": lambda x: np.isin(x, [1, 2]),
     "isin of a number": lambda x: np.isin(x, 2),
+    "kron": lambda x: np.kron(x, x[:2]),
+    "kron of a vector": lambda x: np.kron(x.reshape(-1)[:3], x),
     "polyval": lambda x: np.polyval([1, 2.5, 3], x),
     "i0": lambda x: np.i0(x),
 }
@@ -130,7 +132,7 @@ def test_of_numbers(function):
 
 
 TYPICAL = ["nan_to_num", "nansum along an axis", "nanmean along an axis", "tile", "trace", "tril", "triu", "ediff1d", "delete", "isclose"]
-TYPICAL += ["isclose to a number", "allclose", "array_equal", "isin", "polyval"]
+TYPICAL += ["isclose to a number", "allclose", "array_equal", "isin", "polyval", "kron"]
 
 
 @pytest.mark.parametrize("name", TYPICAL)

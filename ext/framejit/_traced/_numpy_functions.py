@@ -215,6 +215,18 @@ def _nanmean(a: Any, axis: Any = None) -> Any:
     return mean.astype(a.dtype) if isinstance(mean, np.ndarray) else a.dtype.type(mean)
 
 
+def _kron(a: Any, b: Any) -> Any:
+    for x in (a, b):
+        if not isinstance(x, np.ndarray) or x.ndim == 0 or not x.flags.c_contiguous:
+            graph_break("np.kron of such values")
+    rank = max(a.ndim, b.ndim)
+    outer, inner = (1,) * (rank - a.ndim) + a.shape, (1,) * (rank - b.ndim) + b.shape
+    product = a.reshape(tuple([n for i in range(rank) for n in (outer[i], 1)])) * b.reshape(
+        tuple([n for i in range(rank) for n in (1, inner[i])])
+    )
+    return product.reshape(tuple([outer[i] * inner[i] for i in range(rank)]))
+
+
 def _trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
     if not isinstance(a, np.ndarray):
         graph_break("np.trace of such values")
@@ -611,7 +623,7 @@ def _items_of(arr: Any) -> Any:
 
 _BY_NAME = {
     "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "pad": _pad, "isclose": _isclose, "allclose": _allclose,
-    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "trace": _trace, "tri": _tri, "eye": _eye, "linspace": _linspace, "meshgrid": _meshgrid,
+    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "trace": _trace, "tri": _tri, "eye": _eye, "kron": _kron, "linspace": _linspace, "meshgrid": _meshgrid,
     "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
     "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
     "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
