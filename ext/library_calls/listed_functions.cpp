@@ -137,7 +137,7 @@ bool is_followed(PyObject* callable) {
   static const std::vector<std::string_view> names = {
       "allclose", "array_equal", "delete", "ediff1d", "eye", "i0", "identity", "isclose", "isin", "kron", "linspace", "logspace",
       "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nansum", "pad",
-      "polyval", "tile", "trace", "tri", "tril", "triu"};
+      "polyval", "tile", "trace", "tri"};
   // clang-format on
   const std::optional<FunctionName> function = is_library_function(callable) ? function_name(callable) : std::nullopt;
   return function && function->module == "numpy" && std::ranges::find(names, function->name) != names.end();

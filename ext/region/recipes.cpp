@@ -98,9 +98,12 @@ Ref<> create_range_iterator(Workspace& w, const Recipe& r) {
   }
   const auto [start, stop, step] = numbers;
   int64_t length = 0, distance = 0, passed = 0, next = 0;
-  if (step == 0 || __builtin_sub_overflow(stop, start, &distance) || distance == INT64_MIN) return Ref<>();
+  if (step == 0 || step == INT64_MIN || __builtin_sub_overflow(stop, start, &distance) || distance == INT64_MIN)
+    return Ref<>();
   if ((step > 0) == (distance > 0) && distance != 0) length = (std::abs(distance) - 1) / std::abs(step) + 1;
-  if (length < r.index || step == INT64_MIN || __builtin_mul_overflow(step, static_cast<int64_t>(r.index), &passed) ||
+  // CPython makes another iterator where a step behind the last number is beyond 64 bits.
+  if (length > 0 && (step > 0 ? stop > INT64_MAX - (step - 1) : stop < INT64_MIN + (-1 - step))) return Ref<>();
+  if (length < r.index || __builtin_mul_overflow(step, static_cast<int64_t>(r.index), &passed) ||
       __builtin_add_overflow(start, passed, &next))
     return Ref<>();
   return capture::py::range_iterator(next, length - r.index, step);

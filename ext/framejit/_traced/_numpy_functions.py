@@ -168,6 +168,8 @@ def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: An
     for tolerance in (rtol, atol):
         if not isinstance(tolerance, (int, float)) or not -1e15 < tolerance < 1e15:
             graph_break("np.isclose with such tolerances")
+    if not _numpy2:
+        graph_break("np.isclose of NumPy 1, whose result owns its memory in some cases")
     rank = 0
     for x in (a, b):
         if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
@@ -233,10 +235,11 @@ def _trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
     return a.diagonal(offset, axis1, axis2).sum(-1)
 
 
-def _eye(
-    N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
-) -> Any:  # fmt: skip
-    if order != "C" or device is not None or like is not None:
+def _eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C", **more: Any) -> Any:
+    for name in more:
+        if more[name] is not None or (name != "like" and not (_numpy2 and name == "device")):
+            graph_break("np.eye of such arguments")
+    if order != "C":
         graph_break("np.eye of such arguments")
     M = N if M is None else M
     for n in (N, M, k):
