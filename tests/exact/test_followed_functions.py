@@ -131,8 +131,8 @@ def test_of_numbers(function):
         check(function, n)
 
 
-TYPICAL = ["nan_to_num", "nansum along an axis", "nanmean along an axis", "tile", "trace", "ediff1d", "delete", "isclose"]
-TYPICAL += ["isclose to a number", "allclose", "array_equal", "isin", "polyval", "kron"]
+TYPICAL = ["nan_to_num", "nansum along an axis", "nanmean along an axis", "tile", "trace", "ediff1d", "delete", "array_equal", "isin", "polyval", "kron"]
+TYPICAL += ["isclose", "isclose to a number", "allclose"] if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else []
 
 
 @pytest.mark.parametrize("name", TYPICAL)
