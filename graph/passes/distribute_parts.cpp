@@ -252,7 +252,8 @@ class PartDistributor {
       if (is_expression(*v) && users_.contains(index(*v)) && !is_seen_outside(*v)) members_.insert(index(*v));
   }
 
-  /// What lies between a sink and results, or writes, has cells too: these then are put together, and the sink is not.
+  /// Values between a sink and results, or writes, have cells too: the results are put together then, and the sink is
+  /// not.
   void go_to_the_end() {
     for (const ValueId v : block_.nodes) {
       const Type& type = graph_.type(v);
