@@ -350,7 +350,7 @@ Value* dispatched(Executor& x, Value* callable, const Values& args, const Keywor
   return function_at(x, function, callable->source->str() + ".__wrapped__");
 }
 
-/// What the code of a function of a library comes to, or that of its polyfill, if that is followed; null: it is not, or
+/// The result of following the code of a function of a library, or its polyfill; null: it is not followed, or that
 /// breaks.
 Value* followed(Executor& x, const Frontend& frontend, Value* callable, const Values& args, const Keywords& keywords) {
   PyObject* o = callable->object.get();
