@@ -87,9 +87,9 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
         for i in range(array.ndim):
             before, after = widths[i]
             if before:
-                result[((slice(None),) * i + (slice(0, before),) + inside[i + 1 :])] = value
+                result[(slice(None),) * i + (slice(0, before),) + inside[i + 1 :]] = value
             if after:
-                result[((slice(None),) * i + (slice(before + array.shape[i], None),) + inside[i + 1 :])] = value
+                result[(slice(None),) * i + (slice(before + array.shape[i], None),) + inside[i + 1 :]] = value
         return result
     pairs: list[Any] = [((), ())]
     for i in range(array.ndim):
