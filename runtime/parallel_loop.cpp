@@ -30,6 +30,8 @@ constexpr double kGain = 0.9;              // of the time of one thread: it has 
 constexpr double kWorthSplitting = 100e3;  // the scheduler splits this in any case
 constexpr int64_t kProbeNanoseconds = 20'000;
 constexpr int64_t kLongRound = 100'000'000;  // too much would be undone if the interpreter waits
+constexpr double kLongestKept = 1e6;         // a round whose end the interpreter may wait for, in nanoseconds
+constexpr int64_t kMostChecks = 1000;
 constexpr int64_t kSavedOfPiece = 1 << 16, kSavedOfRound = 1 << 20;  // bytes
 constexpr int64_t kSavedOfStrip = 1 << 19;                           // for each thread: it stays in the caches
 constexpr int64_t kMostRounds = int64_t{1} << 40;
@@ -78,7 +80,7 @@ int64_t ParallelLoop::number(const cfg::FrameProduct& p) const {
   return static_cast<int64_t>(out);
 }
 
-bool ParallelLoop::is_independent(int64_t rounds) const {
+bool ParallelLoop::is_independent(int64_t rounds) {
   if (rounds >= kMostRounds) return false;
   const auto sum = [&](const std::vector<cfg::FrameProduct>& products) {
     Wide out = 0;
@@ -117,13 +119,30 @@ bool ParallelLoop::is_independent(int64_t rounds) const {
   }
   for (const auto& [a, b] : loop_.apart)
     if (steps[a].all.high > steps[b].all.low && steps[b].all.high > steps[a].all.low) return false;
+  is_repeatable_ = true;
   for (const Step& a : steps)
     for (const Step& b : steps) {
       if (!a.stores || a.all.high <= b.all.low || b.all.high <= a.all.low) continue;
+      is_repeatable_ = is_repeatable_ && b.stores;
       const Wide reach = std::max(a.first.high, b.first.high) - std::min(a.first.low, b.first.low);
       if (a.by != b.by || reach > (a.by < 0 ? -a.by : a.by)) return false;
     }
   return true;
+}
+
+/// May what rounds store stay there if one of them ends early? No check of an index fails, so nothing raises; the loop
+/// does them again, and stores the same. The interpreter waits until pieces are done.
+bool ParallelLoop::may_keep_stores(int64_t rounds) {
+  if (!loop_.checks || !is_repeatable_) return false;
+  if (eager) {
+    if (std::exchange(saves_, !saves_)) return false;
+  } else if (round_ns_ > kLongestKept) {
+    return false;
+  }
+  if (loop_.may_warn && unseen_warnings_ && !unseen_warnings_()) return false;
+  const int64_t symbols[] = {0, rounds};
+  char* const pointers[] = {reinterpret_cast<char*>(loop_.frame.data()), nullptr};
+  return cfg::interpret(*loop_.checks, {symbols, pointers, nullptr}, nullptr, kMostChecks) == 0;
 }
 
 /// Calls f(address, bytes) for all that the rounds of a piece may store.
@@ -198,7 +217,7 @@ void ParallelLoop::do_timed_piece(Piece& piece) const {
 }
 
 void ParallelLoop::do_piece(Piece& piece) const {
-  if (may_fail_) {
+  if (saves_) {
     char* to = piece.saved.data();
     for_each_stored(piece, [&](const char* from, std::size_t bytes) {
       std::memcpy(to, from, bytes);
@@ -208,7 +227,7 @@ void ParallelLoop::do_piece(Piece& piece) const {
   const int64_t symbols[] = {piece.first, piece.count};
   char* const pointers[] = {const_cast<char*>(reinterpret_cast<const char*>(loop_.frame.data())),
                             reinterpret_cast<char*>(piece.added.data())};
-  piece.failed = body_(symbols, pointers, piece.out.data(), poll_) != 0;
+  piece.failed = body_(symbols, pointers, piece.out.data(), keeps_stores() ? &kNobodyWaits : poll_) != 0;
   std::atomic_ref(piece.done).store(true, std::memory_order_release);
 }
 
@@ -264,10 +283,12 @@ bool ParallelLoop::keep_pieces(int64_t& rounds) {
   for (const Piece& p : pieces) {
     if (good) {
       rounds += p.count;
+      rounds_kept_ += keeps_stores() ? p.count : 0;
       for (std::size_t k = 0; k < loop_.carried.size(); ++k)
         if (p.out[2 * k + 1] != 0) loop_.frame[loop_.carried[k]] = p.out[2 * k];
       continue;
     }
+    if (!saves_) continue;
     const char* from = p.saved.data();
     for_each_stored(p, [&](char* to, std::size_t bytes) {
       std::memcpy(to, from, bytes);
@@ -361,7 +382,8 @@ bool ParallelLoop::run(int64_t all, int64_t& done) {
       !eager && is_known && (++small_ < kAskAgain || !std::has_single_bit(static_cast<uint64_t>(small_)));
   if (is_small && !loop_.has_vectors) return true;
   if (!is_independent(all)) return false;
-  const std::size_t saved = may_fail_ ? bytes_of_round() : 0;
+  saves_ = may_fail_ && (is_small || !may_keep_stores(all));
+  const std::size_t saved = saves_ ? bytes_of_round() : 0;
   if (saved > kSavedOfRound) return false;
   const auto bytes = static_cast<int64_t>(saved + 8 * loop_.sums.size());
   const Strip strip{all, bytes > 0 ? std::max<int64_t>(1, kSavedOfPiece / bytes) : all, saved};

@@ -35,9 +35,15 @@ class ParallelLoop {
   /// lies in one of these: what was there is put back if they do. Null: all memory is the program's.
   void set_memory(const std::vector<Memory>* memory) { memory_ = memory; }
 
+  /// Does NumPy's warning of an operation run no code, and raise nothing? Asked before rounds are done that may end
+  /// where NumPy would warn, and whose stores stay there then: the loop does the same rounds again. Null: so it is.
+  void set_unseen_warnings(bool (*asked)()) { unseen_warnings_ = asked; }
+
   /// Rounds that were shared out among threads, and how often a check failed.
   int64_t rounds_done() const { return rounds_done_; }
   int64_t failures() const { return failures_; }
+  /// Of all rounds, those that were done without copies of what they overwrite although they may end early.
+  int64_t rounds_kept() const { return rounds_kept_; }
   /// Rounds that the calling thread did here alone, in vectors.
   int64_t rounds_alone() const { return rounds_alone_; }
 
@@ -67,6 +73,7 @@ class ParallelLoop {
   };
 
   bool is_awaited() const { return *poll_ != 0; }
+  bool keeps_stores() const { return may_fail_ && !saves_; }
   bool run(int64_t all, int64_t& done);
   bool probe(const Strip& strip, int64_t& done);
   bool run_short(const Strip& strip, int64_t& done);
@@ -74,7 +81,8 @@ class ParallelLoop {
   int64_t piece_of(double nanoseconds, const Strip& strip) const;
   bool do_strip(const Strip& strip, int64_t& next, bool together);
   int64_t number(const cfg::FrameProduct& p) const;
-  bool is_independent(int64_t rounds) const;
+  bool is_independent(int64_t rounds);
+  bool may_keep_stores(int64_t rounds);
   template <class F>
   void for_each_stored(const Piece& piece, F f) const;
   std::size_t bytes_of_round() const;
@@ -93,6 +101,9 @@ class ParallelLoop {
   bool sums_are_good_ = true;
   std::size_t added_ = 0;  // pieces, from the first on
   bool may_fail_ = false;
+  bool saves_ = false;         // what pieces are going to overwrite
+  bool is_repeatable_ = true;  // no round reads what one of them stores
+  bool (*unseen_warnings_)() = nullptr;
   static constexpr unsigned char kNobodyWaits = 0;
   const unsigned char* poll_ = &kNobodyWaits;
   const std::vector<Memory>* memory_ = nullptr;
@@ -105,7 +116,7 @@ class ParallelLoop {
   int64_t small_ = 0;                                          // calls with hardly anything to do
   Rate alone_, together_;                                      // of calls with little to do
   int64_t short_ = 0;                                          // these calls
-  int64_t rounds_done_ = 0, rounds_alone_ = 0, failures_ = 0;
+  int64_t rounds_done_ = 0, rounds_alone_ = 0, rounds_kept_ = 0, failures_ = 0;
 };
 
 }  // namespace framejit::runtime

@@ -111,9 +111,10 @@ void LoopBuilder::check(cfg::Id condition) {
   add(n);
 }
 
-void LoopBuilder::check_finite(cfg::Id value) {
+void LoopBuilder::check_finite(cfg::Id value, bool raises) {
   cfg::Node n;
   n.op = cfg::Op::CheckFinite;
+  n.imm = static_cast<int64_t>(raises);
   n.args[0] = value;
   n.exit = exit();
   add(n);

@@ -102,7 +102,8 @@ class LoopBuilder {
   void store(cfg::Id base, int offset, cfg::Id value, cfg::Mem mem = cfg::Mem::I64);
   cfg::Id call(const cfg::Function& function, cfg::Id a, cfg::Id b = cfg::kNone);
   void check(cfg::Id condition);
-  void check_finite(cfg::Id value);
+  /// `raises`: plain Python raises an error where it is not finite; else NumPy warns at most.
+  void check_finite(cfg::Id value, bool raises = false);
   cfg::Type type_of(cfg::Id id) const { return cfg.at(id).type; }
   /// A result of NumPy's scalars that a conversion or comparison would hide: is it one of which NumPy may warn?
   cfg::Id settled(cfg::Id id);

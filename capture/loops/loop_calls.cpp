@@ -456,9 +456,9 @@ Typed call_math(LoopTranslator& t, PyObject* callable, const char* name, std::ve
   }
   for (const cfg::Function& f : kMath) {
     if (!named(f.name) || f.operands != static_cast<int>(ids.size())) continue;
-    for (const cfg::Id id : ids) t.check_finite(id);
+    for (const cfg::Id id : ids) t.check_finite(id, true);
     const cfg::Id made = t.call(f, x, ids.size() > 1 ? ids[1] : cfg::kNone);
-    t.check_finite(made);
+    t.check_finite(made, true);
     return of_float(made);
   }
   throw refused();

@@ -99,8 +99,8 @@ Typed complex_power(LoopTranslator& t, const Typed& x, const Typed& y, bool of_n
     if (n & bit) made = complex_product(t, made, square, false);
     if (2 * bit <= n) square = complex_product(t, square, square, false);
   }
-  t.check_finite(made.ids[0]);
-  t.check_finite(made.ids[1]);
+  t.check_finite(made.ids[0], true);
+  t.check_finite(made.ids[1], true);
   return made;
 }
 
@@ -187,10 +187,11 @@ Typed complex_part(LoopTranslator& t, const Typed& v, const std::string& name) {
 /// abs(): Python raises where NumPy may warn.
 Typed complex_length(LoopTranslator& t, const Typed& v) {
   const cfg::Id x = t.settled(v.ids[0]), y = t.settled(v.ids[1]);
-  t.check_finite(x);
-  t.check_finite(y);
+  const bool raises = v.kind == Kind::Complex;
+  t.check_finite(x, raises);
+  t.check_finite(y, raises);
   const cfg::Id made = t.call(kHypot, x, y);
-  t.check_finite(made);
+  t.check_finite(made, raises);
   return v.kind == Kind::Complex ? of_float(made) : of_scalar(made, graph::DType::F64);
 }
 

@@ -283,7 +283,7 @@ Typed float_binary(LoopTranslator& t, int op_kind, cfg::Id x, cfg::Id y) {
     case kFloorDiv: is_not_zero(); return of_float(t.call(kFloatFloorDiv, x, y));
     case kPower: {
       const cfg::Id made = t.call(kFloatPower, x, y);
-      t.check_finite(made);  // an overflow, a complex result, a power of 0
+      t.check_finite(made, true);  // an overflow, a complex result, a power of 0
       return of_float(made);
     }
     default: throw NotCompiled{"an operator on floats"};

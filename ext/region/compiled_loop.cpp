@@ -168,8 +168,10 @@ Expected<CompiledLoop::Kernel, std::string> CompiledLoop::compile(cfg::Cfg& grap
   if (loops.needs_vectors && !loops.have_vectors()) return Unexpected<std::string>("no vectors of an outer loop");
   FRAMEJIT_TRY(out, compile_graph(graph, name_, std::nullopt));
   for (std::unique_ptr<cfg::ParallelLoop>& loop : loops.found) {
-    const std::string wrong = cfg::verify(loop->body);
-    FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(loop->body));
+    for (const cfg::Cfg* part : {&loop->body, loop->checks ? &*loop->checks : nullptr}) {
+      const std::string wrong = part ? cfg::verify(*part) : "";
+      FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(*part));
+    }
     FRAMEJIT_TRY(body, compile_graph(loop->body, name_ + ".rounds", vector_bytes));
     const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(body.code.entry(0)));
     auto runner = std::make_unique<runtime::ParallelLoop>(
@@ -521,6 +523,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   for (ParallelPart& part : kernels_[use_].parallel) {
     part.runner->set_poll(poll);
     part.runner->set_memory(&memory_);
+    part.runner->set_unseen_warnings(&nobody_sees_warnings);
   }
   const cfg::Inputs inputs{m.symbols, m.params, objects};
   // Runs that were short so far are not watched, nor are first runs that will be.

@@ -52,6 +52,7 @@ std::string text_of(const Cfg& cfg, Id id) {
   if (n.count != kNone) out += (n.from_last ? " last " : " first ") + name_of(n.count);
   if (n.where != kNone) out += " where " + name_of(n.where);
   if (n.of_natural) out += " natural";
+  if (n.op == Op::CheckFinite && n.imm != 0) out += " raises";
   if (n.exit != kNone) out += " else exit" + std::to_string(n.exit);
   return out;
 }

@@ -116,7 +116,9 @@ struct Node {
   Id count = kNone;
   Id where = kNone;       // of vectors: only the lanes in which this is not 0 take part
   uint32_t exit = kNone;  // Checks
-  int64_t imm = 0;        // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
+  // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement; CheckFinite: 1, if plain
+  // Python raises an error where the number is not finite; else NumPy warns at most.
+  int64_t imm = 0;
   const Function* function = nullptr;
 };
 
@@ -201,6 +203,11 @@ struct Shape {
 Shape shape_of(const Cfg& cfg);
 
 struct ParallelLoops;  // parallel.h
+
+/// Fewer parameters, one node for one value, and no branch on a constant.
+void simplify(Cfg& cfg);
+/// Takes out what nothing uses.
+void drop_unused(Cfg& cfg);
 
 /// Fewer parameters, one node for one value, what does not change in front of loops, and nothing that is not used.
 /// Inner loops get vectors of `vector_bytes` (32 or 64), if it is not 0. Loops whose rounds threads may do are added to

@@ -583,7 +583,8 @@ void drop_repeated_polls(Cfg& cfg) {
   }
 }
 
-/// Takes out what nothing uses.
+}  // namespace
+
 void drop_unused(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   std::vector<bool> used(cfg.nodes.size(), false);
@@ -637,16 +638,17 @@ void drop_unused(Cfg& cfg) {
   }
 }
 
-}  // namespace
+void simplify(Cfg& cfg) {
+  do {
+    drop_parameters(cfg);
+    number_values(cfg);
+  } while (fold_branches(cfg));
+}
 
 void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   constexpr int kMostShortLoops = 16;
   const auto simplify = [&cfg](bool changed = true) {
-    while (changed) {
-      drop_parameters(cfg);
-      number_values(cfg);
-      changed = fold_branches(cfg);
-    }
+    if (changed) cfg::simplify(cfg);
   };
   simplify();
   simplify();

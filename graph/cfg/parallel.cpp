@@ -571,6 +571,9 @@ class Parallel {
     }
     kinds.back() = {OuterVariable::Counts, minus_one};
     kinds.back().is_left = true;
+    loop_->checks = checks_of_rounds(without_sums(body));
+    for_each_node([&](Id, const Node& n) { loop_->may_warn = loop_->may_warn || n.op == Op::CheckFinite; });
+    loop_->may_warn = loop_->may_warn || !natural_sums_.empty();
     if (vector_bytes > 0) {
       const OuterVectorized vectors = vectorize_outer_loop(body, counts, kinds, flags, 1, vector_bytes);
       loop_->has_vectors = vectors.done;
@@ -578,6 +581,18 @@ class Parallel {
       for (const auto& [a, b] : vectors.apart) loop_->apart.emplace_back(access_of_.at(a), access_of_.at(b));
     }
     drop_unreached(body);
+  }
+
+  /// The body if its sums of natural numbers could not overflow: whoever adds them up finds out, and does the rounds
+  /// again.
+  Cfg without_sums(Cfg body) const {
+    for (const Id v : values_of_sums_)
+      if (Node& n = body.nodes[v]; !cfg_.is_param[v] && n.op == Op::AddExact) {
+        n.op = Op::Add;
+        n.exit = kNone;
+      }
+    for (Block& b : body.blocks) std::erase_if(b.nodes, [&](Id id) { return asks_addend_.count(id) != 0; });
+    return body;
   }
 
   /// In front of a node that adds to a sum of natural numbers: a check that it adds such a number.
@@ -592,6 +607,7 @@ class Parallel {
     check.args[0] = is_natural;
     check.exit = 1;
     body.blocks[b].nodes.insert(body.blocks[b].nodes.end(), {is_natural, body.add(check)});
+    asks_addend_.insert(body.blocks[b].nodes.back());
   }
 
   /// The operand of an addition that is not the sum, as a node of the body.
@@ -733,6 +749,7 @@ class Parallel {
   std::map<Id, Id> steps_;                         // of variables that count
   std::map<Id, std::vector<Addition>> additions_;  // to sums of floats
   std::set<Id> natural_sums_, values_of_sums_;     // of integers; the values that they have in a round
+  std::set<Id> asks_addend_;                       // checks of the body: is a number that is added natural?
   std::set<Id> carried_;                           // parameters that hand variables on
   std::set<Id> naturals_;
   std::map<Id, uint32_t> slots_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,11 @@ struct ParallelLoop {
   /// each followed by whether any of these rounds has set it, and what the rounds add to each sum of integers. Exit 1:
   /// a check failed, or the interpreter waits; these rounds may have stored.
   Cfg body;
+  /// The checks of rounds but those of CheckFinite: with the symbols and pointers of the body, exit 0 if none of them
+  /// fails in these rounds. None: what the program computes decides, or such a failure would raise.
+  std::optional<Cfg> checks;
+  bool may_warn = false;  // then a number that is not finite ends the body, or a sum beyond 64 bits
+
   std::vector<int64_t> frame;  // values from outside of the loop, which are stored before each call
   std::vector<ParallelAccess> accesses;
   /// A number that must not be negative in any round.
@@ -75,6 +81,9 @@ struct ParallelLoops {
 
   bool have_vectors() const;
 };
+
+/// ParallelLoop::checks of a body.
+std::optional<Cfg> checks_of_rounds(const Cfg& body);
 
 /// Finds loops whose rounds do not depend on each other unless their accesses meet, which is known where they run. Not
 /// in one another: the outer one. Needs preheaders and exits of each block's own (edit.h).

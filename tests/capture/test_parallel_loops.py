@@ -293,6 +293,82 @@ def test_warnings_come_once_for_each_round_that_warns(mode):
         check_same(expected, outcome, mode)
 
 
+def stencil(out, a, b):
+    for i in range(1, a.shape[0] - 1):
+        for j in range(1, a.shape[1] - 1):
+            out[i, j] = (a[i - 1, j] + a[i + 1, j]) * b[i, j] - a[i, j] / b[i, j - 1]
+
+
+def stencil_and_count(out, a, b):
+    count = 0
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j] * b[i, j]
+            if a[i, j] > 0.5:
+                count += 1
+    return count
+
+
+def stencil_with_bytes(out, a, b):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = int(a[i, j] * b[i, j])
+
+
+def stencil_with_floats(out, a, b):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = float(a[i, j]) ** 2.0 + float(b[i, j]) * 2.0
+
+
+def stencil_beyond_the_end(out, a, b):
+    for i in range(a.shape[0] + 1):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j] * b[i, j]
+
+
+def stencil_beyond_the_row(out, a, b):
+    for i in range(a.shape[0]):
+        for j in range(i // 2 + a.shape[1] - 6):
+            out[i, j] = a[i, j] * b[i, j]
+
+
+def stencil_in_place(out, a, b):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            a[i, j] = a[i, j] * b[i, j] * 1e200
+
+
+# Where nobody sees warnings, what rounds store is not put back if one of them would warn: the loop stores it again. If
+# one of them raises, none of those behind it may have stored.
+@pytest.mark.parametrize("bad", [1, 7, 20, 38])
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, 0.0])
+@pytest.mark.parametrize(
+    "form",
+    [
+        stencil,
+        stencil_and_count,
+        stencil_with_bytes,
+        stencil_with_floats,
+        stencil_beyond_the_end,
+        stencil_beyond_the_row,
+        stencil_in_place,
+    ],
+)
+def test_what_stays_where_nobody_sees_warnings(form, value, bad):
+    def make():
+        out, a, b = matrices(40)
+        a[bad, 3] = value
+        b[bad, 4] = value
+        return out, a, b
+
+    marked = fj.jit(form)
+    for _ in range(4):
+        with np.errstate(all="ignore"):
+            expected, outcome = run(form, tuple(make())), run(marked, tuple(make()))
+        check_same(expected, outcome, form.__name__)
+
+
 def test_one_thread_shares_nothing(monkeypatch):
     marked = fj.jit(products)
     _core.set_parallel_eager(False)
