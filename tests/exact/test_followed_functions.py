@@ -75,6 +75,21 @@ OF_ONE = {
     "nanmean": lambda x: np.nanmean(x),
     "nanmean along an axis": lambda x: np.nanmean(x, axis=-1),
     "nanmean with a dtype": lambda x: np.nanmean(x, dtype="f8"),
+    "nanvar": lambda x: np.nanvar(x),
+    "nanvar along an axis": lambda x: np.nanvar(x, axis=-1, ddof=1),
+    "nanvar that keeps its axes": lambda x: np.nanvar(x, axis=0, keepdims=True),
+    "nanstd": lambda x: np.nanstd(x),
+    "nanstd along axes": lambda x: np.nanstd(x, axis=(0, 1)),
+    "nanstd of more than there are": lambda x: np.nanstd(x, ddof=9),
+    "select": lambda x: np.select([x > 1, x < -1], [x * 2, x]),
+    "select with a default": lambda x: np.select([x > 1, x == 0, x < 2], [x, -x, x + x], 0.5),
+    "select with a large default": lambda x: np.select([x > 1], [x], 300),
+    "select of other shapes": lambda x: np.select([x > 1, x[:1] > 0], [x, x[:1]]),
+    "select of other dtypes": lambda x: np.select([x > 1, x < 0], [x, x.astype("f4")]),
+    "select of numbers": lambda x: np.select([x > 1, x < 0], [1, 2], 3),
+    "select of nothing": lambda x: np.select([], [x]),
+    "select of too few": lambda x: np.select([x > 1, x > 2], [x]),
+    "select by numbers": lambda x: np.select([x, x], [x, x]),
     "nanmax": lambda x: np.nanmax(x),
     "nanmin along an axis": lambda x: np.nanmin(x, axis=0),
     "nancumsum": lambda x: np.nancumsum(x),
@@ -131,7 +146,8 @@ def test_of_numbers(function):
         check(function, n)
 
 
-TYPICAL = ["nan_to_num", "nansum along an axis", "nanmean along an axis", "tile", "trace", "ediff1d", "delete", "array_equal", "isin", "polyval", "kron"]
+TYPICAL = ["nan_to_num", "nansum along an axis", "nanmean along an axis", "nanvar", "nanvar along an axis", "nanstd", "select", "select with a default"]
+TYPICAL += ["tile", "trace", "ediff1d", "delete", "array_equal", "isin", "polyval", "kron"]
 TYPICAL += ["isclose", "isclose to a number", "allclose"] if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else []
 
 

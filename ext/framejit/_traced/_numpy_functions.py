@@ -211,10 +211,55 @@ def _nanmean(a: Any, axis: Any = None) -> Any:
     mask = np.isnan(a)
     total = np.where(mask, a.dtype.type(0), a).sum(axis=axis)
     count = np.sum(~mask, axis=axis, dtype=np.intp)
-    if np.any(count == 0):
+    empty = count == 0
+    if np.any(empty) if isinstance(empty, np.ndarray) else empty:
         raise ValueError("np.nanmean warns")
     mean = total / count
     return mean.astype(a.dtype) if isinstance(mean, np.ndarray) else a.dtype.type(mean)
+
+
+def _nanvar(a: Any, axis: Any = None, *, ddof: Any = 0) -> Any:
+    if not isinstance(a, np.ndarray) or a.dtype.kind != "f" or type(ddof) is not int or ddof < 0:
+        graph_break("np.nanvar of such values")
+    mask = np.isnan(a)
+    zero = a.dtype.type(0)
+    numbers = np.where(mask, zero, a)
+    freedom = np.sum(~mask, axis=axis, dtype=np.intp).astype(np.float64) - ddof
+    too_few = freedom <= 0
+    if np.any(too_few) if isinstance(too_few, np.ndarray) else too_few:
+        raise ValueError("np.nanvar warns")
+    count = np.sum(~mask, axis=axis, dtype=np.intp, keepdims=True)
+    mean = (numbers.sum(axis=axis, keepdims=True) / count).astype(a.dtype)
+    apart = np.where(mask, zero, numbers - mean)
+    variance = (apart * apart).sum(axis=axis) / freedom
+    return variance.astype(a.dtype) if isinstance(variance, np.ndarray) else a.dtype.type(variance)
+
+
+def _nanstd(a: Any, axis: Any = None, *, ddof: Any = 0) -> Any:
+    return np.sqrt(_nanvar(a, axis, ddof=ddof))
+
+
+def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    if type(condlist) is not list or type(choicelist) is not list or len(condlist) != len(choicelist) or not condlist:
+        graph_break("np.select of such lists")
+    first = choicelist[0]
+    for x in choicelist:
+        if (
+            not isinstance(x, np.ndarray)
+            or x.dtype != first.dtype
+            or x.shape != first.shape
+            or not x.flags.c_contiguous
+        ):
+            graph_break("np.select of such choices")
+    for x in condlist:
+        if not isinstance(x, np.ndarray) or x.dtype != bool or x.shape != first.shape or not x.flags.c_contiguous:
+            graph_break("np.select of such conditions")
+    if first.ndim == 0 or not isinstance(default, (int, float)) or np.result_type(first.dtype, default) != first.dtype:
+        graph_break("np.select with such a default")
+    result = first.dtype.type(default)
+    for i in range(len(condlist) - 1, -1, -1):
+        result = np.where(condlist[i], choicelist[i], result)
+    return result
 
 
 def _kron(a: Any, b: Any) -> Any:
@@ -626,7 +671,7 @@ def _items_of(arr: Any) -> Any:
 
 _BY_NAME = {
     "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "pad": _pad, "isclose": _isclose, "allclose": _allclose,
-    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "trace": _trace, "tri": _tri, "eye": _eye, "kron": _kron, "linspace": _linspace, "meshgrid": _meshgrid,
+    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "nanvar": _nanvar, "nanstd": _nanstd, "select": _select, "trace": _trace, "tri": _tri, "eye": _eye, "kron": _kron, "linspace": _linspace, "meshgrid": _meshgrid,
     "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
     "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
     "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
