@@ -90,6 +90,23 @@ OF_ONE = {
     "select of nothing": lambda x: np.select([], [x]),
     "select of too few": lambda x: np.select([x > 1, x > 2], [x]),
     "select by numbers": lambda x: np.select([x, x], [x, x]),
+    "block": lambda x: np.block([[x, x * 2], [x + 1, x]]),
+    "block of one row": lambda x: np.block([x, x * 2]),
+    "block of other shapes": lambda x: np.block([[x, x[:1]]]),
+    "block of other dtypes": lambda x: np.block([[x, x == x]]),
+    "block of rows without an end": lambda x: np.block([[x], x]),
+    "insert": lambda x: np.insert(x, 1, 7, axis=0),
+    "insert in front of the end": lambda x: np.insert(x, -1, 2.5, axis=-1),
+    "insert into the flat array": lambda x: np.insert(x, 0, 7),
+    "insert behind the end": lambda x: np.insert(x, 12, 7),
+    "insert an array": lambda x: np.insert(x.reshape(-1), 2, x.reshape(-1)[:3]),
+    "insert a row": lambda x: np.insert(x, 0, x[0], axis=0),
+    "insert in several places": lambda x: np.insert(x, [0, 1], 7),
+    "unwrap": lambda x: np.unwrap(x),
+    "unwrap along an axis": lambda x: np.unwrap(x * 4, axis=0),
+    "unwrap with a period": lambda x: np.unwrap(x, period=2.5),
+    "unwrap with a whole period": lambda x: np.unwrap(x, period=3),
+    "unwrap where it leaps": lambda x: np.unwrap(x * np.pi, discont=4.0),
     "nanmax": lambda x: np.nanmax(x),
     "nanmin along an axis": lambda x: np.nanmin(x, axis=0),
     "nancumsum": lambda x: np.nancumsum(x),
@@ -147,7 +164,7 @@ def test_of_numbers(function):
 
 
 TYPICAL = ["nan_to_num", "nansum along an axis", "nanmean along an axis", "nanvar", "nanvar along an axis", "nanstd", "select", "select with a default"]
-TYPICAL += ["tile", "trace", "ediff1d", "delete", "array_equal", "isin", "polyval", "kron"]
+TYPICAL += ["block", "insert", "tile", "trace", "ediff1d", "delete", "array_equal", "isin", "polyval", "kron"]
 TYPICAL += ["isclose", "isclose to a number", "allclose"] if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else []
 
 

@@ -262,6 +262,71 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return result
 
 
+def _block(arrays: Any) -> Any:
+    if type(arrays) is not list or not arrays:
+        graph_break("np.block of such values")
+    has_rows = type(arrays[0]) is list
+    rows = arrays if has_rows else [arrays]
+    first = rows[0][0] if rows[0] else None
+    for row in rows:
+        if type(row) is not list or not row or not isinstance(first, np.ndarray) or (has_rows and first.ndim != 2):
+            graph_break("np.block of such lists")
+        for x in row:
+            if (
+                not isinstance(x, np.ndarray)
+                or x.ndim == 0
+                or x.ndim != first.ndim
+                or x.dtype != first.dtype
+                or not x.flags.c_contiguous
+            ):
+                graph_break("np.block of such arrays")
+    joined = [np.concatenate(row, axis=-1) for row in rows]
+    return np.concatenate(joined, axis=-2) if has_rows else joined[0]
+
+
+def _insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    if not isinstance(arr, np.ndarray) or arr.ndim == 0 or not arr.flags.c_contiguous or type(obj) is not int:
+        graph_break("np.insert into such an array")
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    axis = _normalize_axis_index(axis, arr.ndim)
+    length = arr.shape[axis]
+    if obj < -length or obj > length:
+        raise IndexError("np.insert at an index out of bounds")
+    if isinstance(values, np.ndarray):
+        if arr.ndim != 1 or values.ndim != 1 or values.dtype != arr.dtype:
+            graph_break("np.insert of such an array")
+        new = values
+    else:
+        if type(values) not in (int, float) or np.result_type(arr.dtype, values) != arr.dtype:
+            graph_break("np.insert of such a value")
+        new = np.full(arr.shape[:axis] + (1,) + arr.shape[axis + 1 :], values, arr.dtype)
+    at = obj + length if obj < 0 else obj
+    before = (slice(None),) * axis
+    return np.concatenate((arr[(*before, slice(None, at))], new, arr[(*before, slice(at, None))]), axis=axis)
+
+
+def _unwrap(p: Any, discont: Any = None, axis: Any = -1, *, period: Any = 2 * np.pi) -> Any:
+    if (
+        not isinstance(p, np.ndarray)
+        or p.dtype.kind != "f"
+        or p.ndim == 0
+        or discont is not None
+        or type(period) is not float
+    ):
+        graph_break("np.unwrap of such values")
+    axis = _normalize_axis_index(axis, p.ndim)
+    apart = np.diff(p, axis=axis)
+    high, low = period / 2, -(period / 2)
+    wrapped = np.mod(apart - low, period) + low
+    wrapped = np.where((wrapped == low) & (apart > 0), p.dtype.type(high), wrapped)
+    more = np.where(np.abs(apart) < high, p.dtype.type(0), wrapped - apart)
+    behind = (*(slice(None),) * axis, slice(1, None))
+    result = np.array(p, copy=True)
+    result[behind] = p[behind] + more.cumsum(axis)
+    return result
+
+
 def _kron(a: Any, b: Any) -> Any:
     for x in (a, b):
         if not isinstance(x, np.ndarray) or x.ndim == 0 or not x.flags.c_contiguous:
@@ -671,7 +736,7 @@ def _items_of(arr: Any) -> Any:
 
 _BY_NAME = {
     "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "pad": _pad, "isclose": _isclose, "allclose": _allclose,
-    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "nanvar": _nanvar, "nanstd": _nanstd, "select": _select, "trace": _trace, "tri": _tri, "eye": _eye, "kron": _kron, "linspace": _linspace, "meshgrid": _meshgrid,
+    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "nanvar": _nanvar, "nanstd": _nanstd, "select": _select, "block": _block, "insert": _insert, "unwrap": _unwrap, "trace": _trace, "tri": _tri, "eye": _eye, "kron": _kron, "linspace": _linspace, "meshgrid": _meshgrid,
     "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
     "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
     "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
