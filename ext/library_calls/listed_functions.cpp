@@ -136,8 +136,8 @@ bool is_followed(PyObject* callable) {
   // clang-format off: a list of names
   static const std::vector<std::string_view> names = {
       "allclose", "array_equal", "block", "delete", "ediff1d", "eye", "i0", "identity", "insert", "isclose", "isin", "kron",
-      "linspace", "logspace", "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
-      "nanvar", "pad", "polyval", "select", "tile", "trace", "tri", "unwrap"};
+      "linspace", "logspace", "median", "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+      "nanvar", "pad", "percentile", "polyval", "quantile", "select", "tile", "trace", "tri", "unwrap"};
   // clang-format on
   const std::optional<FunctionName> function = is_library_function(callable) ? function_name(callable) : std::nullopt;
   return function && function->module == "numpy" && std::ranges::find(names, function->name) != names.end();

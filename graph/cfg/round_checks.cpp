@@ -121,14 +121,14 @@ class RoundChecks {
       if (shape.loop[head] != head) continue;
       const uint32_t front = front_of(cfg_, shape, head);
       if (front == kNone) continue;
-      std::vector<bool> changes(cfg_.nodes.size(), false);
-      const std::vector<uint32_t> members = blocks_of_loop(cfg_, shape, head);
-      for (const uint32_t b : members) {
+      std::vector<bool> changes(cfg_.nodes.size(), false), is_member(cfg_.blocks.size(), false);
+      for (const uint32_t b : blocks_of_loop(cfg_, shape, head)) {
+        is_member[b] = true;
         for (const Id p : cfg_.blocks[b].params) changes[p] = true;
         for (const Id id : cfg_.blocks[b].nodes) changes[id] = true;
       }
       for (const uint32_t b : shape.order) {
-        if (std::find(members.begin(), members.end(), b) == members.end()) continue;
+        if (!is_member[b]) continue;
         std::erase_if(cfg_.blocks[b].nodes, [&](Id id) {
           const Node& n = cfg_.at(id);
           const bool stays =

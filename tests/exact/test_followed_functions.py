@@ -107,6 +107,20 @@ OF_ONE = {
     "unwrap with a period": lambda x: np.unwrap(x, period=2.5),
     "unwrap with a whole period": lambda x: np.unwrap(x, period=3),
     "unwrap where it leaps": lambda x: np.unwrap(x * np.pi, discont=4.0),
+    "median": lambda x: np.median(x),
+    "median along an axis": lambda x: np.median(x, axis=-1),
+    "median along the first axis": lambda x: np.median(x, axis=0),
+    "median along axes": lambda x: np.median(x, axis=(0, 1), keepdims=True),
+    "percentile": lambda x: np.percentile(x, 30),
+    "percentiles": lambda x: np.percentile(x, [25, 50.0, 75]),
+    "percentiles along an axis": lambda x: np.percentile(x, (0, 99.5), axis=-1),
+    "percentile of all": lambda x: np.percentile(x, 100),
+    "percentile beyond all": lambda x: np.percentile(x, 101),
+    "percentile by another method": lambda x: np.percentile(x, 40, method="nearest"),
+    "percentile of no number": lambda x: np.percentile(x, []),
+    "quantile": lambda x: np.quantile(x, 0.9, axis=0),
+    "quantile of a whole number": lambda x: np.quantile(x, 0),
+    "quantiles of NumPy's": lambda x: np.quantile(x, np.array([0.1, 0.9])),
     "nanmax": lambda x: np.nanmax(x),
     "nanmin along an axis": lambda x: np.nanmin(x, axis=0),
     "nancumsum": lambda x: np.nancumsum(x),
@@ -172,6 +186,16 @@ TYPICAL += ["isclose", "isclose to a number", "allclose"] if np.lib.NumpyVersion
 def test_typical_calls_are_followed(name):
     x = np.random.default_rng(1).normal(size=(8, 9))
     assert library_calls(check(OF_ONE[name], x)) == 0
+
+
+@pytest.mark.parametrize("name", ["median", "median along an axis", "percentiles", "percentiles along an axis", "quantile"])
+def test_only_the_partition_of_quantiles_is_called(name):
+    x = np.random.default_rng(1).normal(size=(8, 9))
+    marked = check(OF_ONE[name], x)
+    (entry,) = marked._report()["entries"]
+    assert entry["library_calls"] == 1 and "library_call" in entry["graph"]
+    x[3, 4] = NAN
+    assert outcome(marked, x) == outcome(OF_ONE[name], x)
 
 
 @pytest.mark.parametrize("name", ["eye", "identity", "tri"])

@@ -89,12 +89,18 @@ def ordered(x):
     return (np.sort(x) * W).sum() + np.where(np.isnan(x), 0.0, x).sum()
 
 
+def quantiles(x):
+    rows = (x * W).reshape(2, 3) ** 3
+    middle = np.median(x) * np.median(rows, axis=1).sum() + np.median(rows, axis=0).prod()
+    return middle + np.percentile(x, [20, 65.0]).prod() + np.quantile(rows, 0.3, axis=-1).sum() + np.partition(x**2, 2)[2]
+
+
 def matrices(x):
     a = x[:4].reshape(2, 2) + 3 * np.eye(2)
     return np.linalg.solve(a, x[4:]).sum() + np.linalg.inv(a)[0, 1] + np.linalg.det(a) + np.trace(a @ a)
 
 
-ONE = [chain, views, in_place, of_argument, branches, statistics, joined, indexed, along, ordered, matrices]
+ONE = [chain, views, in_place, of_argument, branches, statistics, joined, indexed, along, ordered, quantiles, matrices]
 
 
 @pytest.mark.parametrize("f", ONE, ids=lambda f: f.__name__)
@@ -224,7 +230,7 @@ def test_floats_of_one_size():
 @pytest.mark.parametrize(
     ("f", "args", "text"),
     [
-        (lambda x: np.median(x), (X,), "median"),
+        (lambda x: np.nanmedian(x), (X,), "nanmedian"),
         (lambda x: x.sum(), (np.arange(3),), "integers"),
     ],
 )

@@ -296,7 +296,7 @@ def test_what_cannot_be_followed_is_an_error():
 
     def unknown(x):
         fj.graph_break()
-        return np.median(x)
+        return np.nanmedian(x)
 
     def number(x):
         fj.graph_break()
@@ -336,7 +336,7 @@ def test_what_cannot_be_followed_is_an_error():
     for f in (written_to_others, put_there, added_to_others, asked_for_memory):
         with pytest.raises(fj.GraphBreakError, match="zeros_like of the argument"):
             fj.grad(f)(X)
-    with pytest.raises(fj.GraphBreakError, match="median"):
+    with pytest.raises(fj.GraphBreakError, match="nanmedian"):
         fj.grad(unknown)(X)
     with pytest.raises(fj.GraphBreakError, match="integers"):
         fj.grad(lambda x: x.sum())(np.arange(3))

@@ -327,6 +327,61 @@ def _unwrap(p: Any, discont: Any = None, axis: Any = -1, *, period: Any = 2 * np
     return result
 
 
+def _unless_nan(result: Any, last: Any) -> Any:
+    """The results, or NaN where it comes last of the numbers in order."""
+    chosen = np.where(np.isnan(last), last, result)
+    return chosen if isinstance(result, np.ndarray) else chosen[()]
+
+
+def _median(a: Any, axis: Any = None) -> Any:
+    if not isinstance(a, np.ndarray) or a.dtype.kind != "f" or a.size == 0 or a.ndim == 0:
+        graph_break("np.median of such values")
+    if axis is not None:
+        axis = _normalize_axis_index(axis, a.ndim)
+    length = a.size if axis is None else a.shape[axis]
+    half = length // 2
+    part = np.partition(a, [half, -1] if length % 2 else [half - 1, half, -1], axis=axis)
+    before = () if axis is None else (slice(None),) * axis
+    middle = part[(*before, slice(half - 1 + length % 2, half + 1))]
+    return _unless_nan(np.mean(middle, axis=0 if axis is None else axis), part[(*before, -1)])
+
+
+def _quantiles(a: Any, q: Any, axis: Any, whole: int) -> Any:
+    if not isinstance(a, np.ndarray) or a.dtype != np.float64 or a.size == 0 or a.ndim == 0:
+        graph_break("np.quantile of such values")
+    if axis is not None:
+        axis = _normalize_axis_index(axis, a.ndim)
+    length = a.size if axis is None else a.shape[axis]
+    several = type(q) in (list, tuple)
+    places = []
+    for x in q if several else [q]:
+        if type(x) is not float and (type(x) is not int or whole == 1):
+            graph_break("np.quantile for such a number")
+        places.append((length - 1) * (x / whole))
+        if not 0 <= places[-1] < length - 1:
+            graph_break("np.quantile for the last number, or none")
+    if not places:
+        graph_break("np.quantile for no numbers")
+    part = np.partition(a, [0, -1] + [int(x) + i for x in places for i in (0, 1)], axis=axis)
+    before = () if axis is None else (slice(None),) * axis
+    results = []
+    for place in places:
+        low, high = part[(*before, int(place))], part[(*before, int(place) + 1)]
+        weight = place - int(place)
+        apart = high - low
+        between = low + apart * weight if weight < 0.5 else high - apart * (1 - weight)
+        results.append(_unless_nan(between, part[(*before, -1)]))
+    return results[0] if not several else np.array(results) if axis is None else np.stack(results)
+
+
+def _percentile(a: Any, q: Any, axis: Any = None) -> Any:
+    return _quantiles(a, q, axis, 100)
+
+
+def _quantile(a: Any, q: Any, axis: Any = None) -> Any:
+    return _quantiles(a, q, axis, 1)
+
+
 def _kron(a: Any, b: Any) -> Any:
     for x in (a, b):
         if not isinstance(x, np.ndarray) or x.ndim == 0 or not x.flags.c_contiguous:
@@ -736,7 +791,7 @@ def _items_of(arr: Any) -> Any:
 
 _BY_NAME = {
     "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "pad": _pad, "isclose": _isclose, "allclose": _allclose,
-    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "nanvar": _nanvar, "nanstd": _nanstd, "select": _select, "block": _block, "insert": _insert, "unwrap": _unwrap, "trace": _trace, "tri": _tri, "eye": _eye, "kron": _kron, "linspace": _linspace, "meshgrid": _meshgrid,
+    "nanmax": _nan_extreme(np.fmax.reduce), "nanmin": _nan_extreme(np.fmin.reduce), "nanmean": _nanmean, "nanvar": _nanvar, "nanstd": _nanstd, "select": _select, "block": _block, "insert": _insert, "unwrap": _unwrap, "median": _median, "percentile": _percentile, "quantile": _quantile, "trace": _trace, "tri": _tri, "eye": _eye, "kron": _kron, "linspace": _linspace, "meshgrid": _meshgrid,
     "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
     "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
     "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
