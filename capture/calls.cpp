@@ -347,6 +347,7 @@ Value* dispatched(Executor& x, Value* callable, const Values& args, const Keywor
   PyObject* function = x.options().implementation && callable->source ? x.options().implementation(o) : nullptr;
   if (!function || has_overriding(x, args, keywords)) return nullptr;
   guard(x, GuardKind::Identity, callable->source, o);
+  ++x.library_calls;
   return function_at(x, function, callable->source->str() + ".__wrapped__");
 }
 
@@ -428,6 +429,7 @@ Captured<Value*> call(Executor& x, Value* callable, const Values& args, const Ke
       if (frontend) {
         if (Value* result = followed(x, *frontend, callable, args, keywords)) return result;
         FRAMEJIT_TRY(all, forced(x, args, keywords));
+        x.library_calls += PyFunction_Check(o) || (x.options().implementation && x.options().implementation(o));
         return frontend->call(x.session(), o, all.args, all.keywords);
       }
       if (Py_IS_TYPE(o, &PyMethodDescr_Type) && !args.empty()) {

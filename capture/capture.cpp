@@ -49,6 +49,17 @@ bool is_worthwhile(const graph::Graph& graph) {
   return works;
 }
 
+/// Does a call that makes views run so much Python code, as np.split does, that it takes longer than to enter a region?
+bool follows_much(const graph::Graph& graph, const Executor& x) {
+  constexpr uint64_t kMuch = 50, kLibraryCall = 50;  // instructions
+  bool views = false;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::Node& node = graph.node(v);
+    views = views || (graph::def(node.op).cls == graph::OpClass::View && node.type.rank() > 0);
+  });
+  return views && x.steps + kLibraryCall * x.library_calls >= kMuch;
+}
+
 /// Is there a node that computes something, if only a number?
 bool computes(const graph::Graph& graph) {
   bool found = false;
@@ -322,8 +333,11 @@ CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std:
   outcome.returned = returned != nullptr;
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();
-  const bool works = request_.options.any_work ? moves : is_worthwhile(session_.graph());
-  if (!works && (request_.options.any_work || !computes(session_.graph()))) return outcome;
+  const graph::Graph& graph = session_.graph();
+  const bool works = request_.options.any_work
+                         ? moves
+                         : is_worthwhile(graph) || (returned && follows_much(graph, executor_));
+  if (!works && (request_.options.any_work || !computes(graph))) return outcome;
   auto region = std::make_shared<Region>();
   region->function = text_of(request_.view->code()->co_qualname);
   region->view = request_.view;

@@ -103,7 +103,8 @@ class Executor {
   /// Would dropping the generators of this capture run code?
   bool has_open_handlers() const;
 
-  uint32_t steps = 0;  // instructions executed, all frames
+  uint32_t steps = 0;          // instructions executed, all frames
+  uint32_t library_calls = 0;  // of functions in Python that a library has
   Limits limits;
   LoopPrediction loops;
   OpenCalls calls;
