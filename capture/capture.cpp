@@ -334,9 +334,8 @@ CaptureOutcome RegionCapture::finish(const Checkpoint* at, Value* returned, std:
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();
   const graph::Graph& graph = session_.graph();
-  const bool works = request_.options.any_work
-                         ? moves
-                         : is_worthwhile(graph) || (returned && follows_much(graph, executor_));
+  const bool works =
+      request_.options.any_work ? moves : is_worthwhile(graph) || (returned && follows_much(graph, executor_));
   if (!works && (request_.options.any_work || !computes(graph))) return outcome;
   auto region = std::make_shared<Region>();
   region->function = text_of(request_.view->code()->co_qualname);
