@@ -2,6 +2,7 @@
 #include "capture/calls.h"
 
 #include <algorithm>
+#include <span>
 
 #include "capture/attributes.h"
 #include "capture/builtins.h"
@@ -351,18 +352,28 @@ Value* dispatched(Executor& x, Value* callable, const Values& args, const Keywor
   return function_at(x, function, callable->source->str() + ".__wrapped__");
 }
 
+/// Is a size that varies known to be one number, by what was asked of it from `first` on? Most sizes are another one.
+bool has_fixed_sizes(const graph::ShapeEnv& shapes, std::size_t first) {
+  const std::span<const graph::DimGuard> asked = std::span(shapes.guards()).subspan(first);
+  const auto is_number = [](const graph::Dim& d) { return d.is_const() && d.value() > 1; };
+  return std::ranges::any_of(asked, [&](const graph::DimGuard& g) {
+    return g.relation == graph::Relation::Eq && g.outcome && (is_number(g.left) || is_number(g.right));
+  });
+}
+
 /// The result of following the code of a function of a library, or its polyfill; null: it is not followed, or that
-/// breaks.
+/// breaks, or holds for one size only.
 Value* followed(Executor& x, const Frontend& frontend, Value* callable, const Values& args, const Keywords& keywords) {
   PyObject* o = callable->object.get();
   if (!frontend.is_followed(o) || has_overriding(x, args, keywords)) return nullptr;
   const Session::Mark mark = x.session().mark();
+  const std::size_t asked = x.session().graph().shapes().guards().size();
   PyObject* code = x.options().polyfill ? x.options().polyfill(o) : nullptr;
   if (!code && PyFunction_Check(o)) code = o;
   Value* function = code ? function_at(x, code, short_repr(o)) : dispatched(x, callable, args, keywords);
   if (!function) return nullptr;
   const Captured<Value*> result = call_function(x, function, args, keywords);
-  if (result) return *result;
+  if (result && !has_fixed_sizes(x.session().graph().shapes(), asked)) return *result;
   x.session().rollback(mark);
   return nullptr;
 }

@@ -198,6 +198,15 @@ def test_only_the_partition_of_quantiles_is_called(name):
     assert outcome(marked, x) == outcome(OF_ONE[name], x)
 
 
+@pytest.mark.parametrize("name", [*(name for name in TYPICAL if name != "isin"), "median", "percentiles", "quantile", "unwrap"])
+def test_arrays_of_many_sizes_share_code(name):
+    marked = fj.jit(OF_ONE[name])
+    for n in range(5, 40):
+        x = np.random.default_rng(n).normal(size=(n, n + 1))
+        assert outcome(marked, x) == outcome(OF_ONE[name], x), n
+    assert len(marked._report()["entries"]) < 9 and not [r for r in marked._report()["recompiles"] if "limit" in str(r)]
+
+
 @pytest.mark.parametrize("name", ["eye", "identity", "tri"])
 def test_typical_arrays_are_followed(name):
     assert library_calls(check(OF_NUMBERS[name], 5)) == 0
