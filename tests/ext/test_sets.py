@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
 import sys
 
@@ -252,9 +253,11 @@ def test_reference_counts_stay():
     s = {1, element}
     for _ in range(5):
         f(X, s)
+    gc.collect()  # what other tests have left
     count, blocks = sys.getrefcount(element), sys.getallocatedblocks()
     for _ in range(500):
         f(X, s)
+    gc.collect()
     assert sys.getrefcount(element) == count and abs(sys.getallocatedblocks() - blocks) < 50
 
 
