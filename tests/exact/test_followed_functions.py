@@ -119,6 +119,8 @@ OF_ONE = {
     "percentile by another method": lambda x: np.percentile(x, 40, method="nearest"),
     "percentile of no number": lambda x: np.percentile(x, []),
     "quantile": lambda x: np.quantile(x, 0.9, axis=0),
+    "quantile along the last axis": lambda x: np.quantile(x, 0.5, axis=-1),
+    "quantile nearer to the next number": lambda x: np.quantile(x, 0.999, axis=1),
     "quantile of a whole number": lambda x: np.quantile(x, 0),
     "quantiles of NumPy's": lambda x: np.quantile(x, np.array([0.1, 0.9])),
     "nanmax": lambda x: np.nanmax(x),
@@ -196,6 +198,17 @@ def test_only_the_partition_of_quantiles_is_called(name):
     assert entry["library_calls"] == 1 and "library_call" in entry["graph"]
     x[3, 4] = NAN
     assert outcome(marked, x) == outcome(OF_ONE[name], x)
+
+
+# NumPy computes from both sides, whichever is nearer, and warns of both.
+@pytest.mark.parametrize("numbers", [[-INF, INF], [-INF, 1.0, INF], [-1.7e308, 1.7e308], [0.0, -0.0, -0.0, 0.0]])
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.9, [0.2, 0.8, 0.2]])
+@pytest.mark.parametrize("mode", ["warn", "raise", "ignore"])
+def test_quantiles_of_numbers_that_are_not_finite(numbers, q, mode):
+    marked = fj.jit(function := lambda x: (np.quantile(x, q), np.quantile(x.reshape(-1, 1), q, axis=0)))
+    for _ in range(2):
+        with np.errstate(all=mode):
+            assert outcome(marked, np.array(numbers)) == outcome(function, np.array(numbers))
 
 
 @pytest.mark.parametrize("name", [*(name for name in TYPICAL if name != "isin"), "median", "percentiles", "quantile", "unwrap"])

@@ -280,25 +280,6 @@ def in_order(values: Any, array: Any, axis: Any, kind: Any) -> Any:
     return np.array(np.take_along_axis(values, np.argsort(flat, axis=at, kind=kind), at))
 
 
-def unpartitioned(values: Any, array: Any, result: Any, axis: Any) -> Any:
-    """The values, which are in the order of a partition of the array, where the elements were."""
-    flat = array.ravel() if axis is None else array
-    at = -1 if axis is None else axis
-    out = np.empty(flat.shape, values.dtype)
-    sorted_values = np.take_along_axis(values, np.argsort(result, axis=at), at)
-    np.put_along_axis(out, np.argsort(flat, axis=at), sorted_values, at)
-    return np.array(out.reshape(array.shape))
-
-
-def partitioned(values: Any, array: Any, result: Any, axis: Any) -> Any:
-    """The values in the order of a partition of the array."""
-    at = -1 if axis is None else axis
-    flat, values = (array.ravel(), values.ravel()) if axis is None else (array, values)
-    out = np.empty(flat.shape, values.dtype)
-    np.put_along_axis(out, np.argsort(result, axis=at), np.take_along_axis(values, np.argsort(flat, axis=at), at), at)
-    return out
-
-
 def taken_back(like: Any, indices: Any, axis: Any, values: Any) -> Any:
     """Zeros like `like` with the values added where np.take took them."""
     if axis is None:
@@ -801,21 +782,7 @@ _rule(
 _rule(
     np.partition,
     signature="a, kth, axis=-1, kind='introselect', order=None",
-    a=lambda a, axis, **_: Call(unpartitioned, G, a, Y, axis),
-)
-_rule(
-    unpartitioned,
-    signature="values, array, result, axis",
-    array=lambda **_: None,
-    result=lambda **_: None,
-    values=lambda values, array, result, axis: Call(partitioned, G, array, result, axis),
-)
-_rule(
-    partitioned,
-    signature="values, array, result, axis",
-    array=lambda **_: None,
-    result=lambda **_: None,
-    values=lambda values, array, result, axis: Call(unpartitioned, G, array, result, axis),
+    a=lambda a, axis, **_: Call(unsorted, Call(in_order, G, Y, axis, None), a, axis, None),
 )
 _rule(
     np.repeat,

@@ -351,6 +351,8 @@ def _quantiles(a: Any, q: Any, axis: Any, whole: int) -> Any:
         graph_break("np.quantile of such values")
     if axis is not None:
         axis = _normalize_axis_index(axis, a.ndim)
+        if not a.flags.c_contiguous:
+            graph_break("np.quantile along an axis of such an array")
     length = a.size if axis is None else a.shape[axis]
     several = type(q) in (list, tuple)
     places = []
@@ -362,14 +364,19 @@ def _quantiles(a: Any, q: Any, axis: Any, whole: int) -> Any:
             graph_break("np.quantile for the last number, or none")
     if not places:
         graph_break("np.quantile for no numbers")
-    part = np.partition(a, [0, -1] + [int(x) + i for x in places for i in (0, 1)], axis=axis)
+    kth = [0, -1]
+    for k in [int(x) + i for x in places for i in (0, 1)]:
+        if k not in kth:
+            kth.append(k)
+    part = np.partition(a, kth, axis=axis)
     before = () if axis is None else (slice(None),) * axis
     results = []
     for place in places:
         low, high = part[(*before, int(place))], part[(*before, int(place) + 1)]
         weight = place - int(place)
         apart = high - low
-        between = low + apart * weight if weight < 0.5 else high - apart * (1 - weight)
+        from_low, rest = low + apart * weight, apart * (1 - weight)  # both may warn, whichever is taken
+        between = from_low if weight < 0.5 else high - rest
         results.append(_unless_nan(between, part[(*before, -1)]))
     return results[0] if not several else np.array(results) if axis is None else np.stack(results)
 
