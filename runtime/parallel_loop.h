@@ -42,7 +42,7 @@ class ParallelLoop {
   /// Rounds that were shared out among threads, and how often a check failed.
   int64_t rounds_done() const { return rounds_done_; }
   int64_t failures() const { return failures_; }
-  /// Of all rounds, those that were done without copies of what they overwrite although they may end early.
+  /// How many rounds were done without copies of the memory that they overwrite, although a check might have failed.
   int64_t rounds_kept() const { return rounds_kept_; }
   /// Rounds that the calling thread did here alone, in vectors.
   int64_t rounds_alone() const { return rounds_alone_; }

@@ -29,6 +29,30 @@ std::vector<uint32_t> blocks_of_loop(const Cfg& cfg, const Shape& shape, uint32_
   return out;
 }
 
+std::optional<std::size_t> rounds_left(const Cfg& cfg, const Shape& shape, uint32_t head,
+                                       const std::vector<uint32_t>& members) {
+  const auto is_member = [&](uint32_t b) { return std::find(members.begin(), members.end(), b) != members.end(); };
+  const auto is_number = [&](Id v, int64_t number) { return cfg.is_const(v) && cfg.at(v).imm == number; };
+  const Block& block = cfg.blocks[head];
+  if (block.end != Block::End::Branch || cfg.is_param[block.condition]) return std::nullopt;
+  if (!is_member(block.to[0].block) || is_member(block.to[1].block)) return std::nullopt;
+  const Node& asks = cfg.at(block.condition);
+  const auto at = std::find(block.params.begin(), block.params.end(), asks.args[0]);
+  if (asks.op != Op::Ne || !is_number(asks.args[1], 0) || at == block.params.end()) return std::nullopt;
+  const auto which = static_cast<std::size_t>(at - block.params.begin());
+  for (const uint32_t p : shape.before[head]) {
+    if (!is_member(p)) continue;
+    for (int k = 0; k < cfg.blocks[p].successors(); ++k) {
+      if (cfg.blocks[p].to[k].block != head) continue;
+      const Id given = cfg.blocks[p].to[k].args[which];
+      const Node& less = cfg.at(given);
+      if (cfg.is_param[given] || less.op != Op::Add || less.args[0] != *at || !is_number(less.args[1], -1))
+        return std::nullopt;
+    }
+  }
+  return which;
+}
+
 uint32_t front_of(const Cfg& cfg, const Shape& shape, uint32_t head) {
   uint32_t front = kNone;
   for (uint32_t p : shape.before[head])

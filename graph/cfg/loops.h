@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/cfg/cfg.h"
@@ -13,6 +14,11 @@ std::vector<uint32_t> blocks_of_loop(const Cfg& cfg, const Shape& shape, uint32_
 
 /// The one block in front of a loop, which leads to its head only, or kNone.
 uint32_t front_of(const Cfg& cfg, const Shape& shape, uint32_t head);
+
+/// Which parameter of the head is the number of rounds that are left: the head asks whether it is 0, and each round
+/// makes it smaller by 1. None: no parameter is.
+std::optional<std::size_t> rounds_left(const Cfg& cfg, const Shape& shape, uint32_t head,
+                                       const std::vector<uint32_t>& members);
 
 // The passes need preheaders and exits of each block's own (edit.h). Some tell whether they changed anything.
 

@@ -62,6 +62,7 @@ class Parallel {
     if (!sort_variables() || !is_left_rarely() || !find_accesses()) return nullptr;
     make_body(vector_bytes);
     if (!loop_->has_vectors && !for_threads) return nullptr;
+    loop_->checks = checks_of_rounds(scalar_);
     make_call();
     return std::move(loop_);
   }
@@ -571,7 +572,7 @@ class Parallel {
     }
     kinds.back() = {OuterVariable::Counts, minus_one};
     kinds.back().is_left = true;
-    loop_->checks = checks_of_rounds(without_sums(body));
+    scalar_ = without_sums(body);
     for_each_node([&](Id, const Node& n) { loop_->may_warn = loop_->may_warn || n.op == Op::CheckFinite; });
     loop_->may_warn = loop_->may_warn || !natural_sums_.empty();
     if (vector_bytes > 0) {
@@ -749,6 +750,7 @@ class Parallel {
   std::map<Id, Id> steps_;                         // of variables that count
   std::map<Id, std::vector<Addition>> additions_;  // to sums of floats
   std::set<Id> natural_sums_, values_of_sums_;     // of integers; the values that they have in a round
+  Cfg scalar_;                                     // the body without sums and without vectors
   std::set<Id> asks_addend_;                       // checks of the body: is a number that is added natural?
   std::set<Id> carried_;                           // parameters that hand variables on
   std::set<Id> naturals_;

@@ -1,9 +1,9 @@
 // The rounds of a parallel loop as a graph of their checks only.
 //
-// What rounds store goes, and what is computed only for that. Inner loops are left with the checks of their indices;
-// version_loops() compares bounds in front of them instead, and a loop without checks goes too. So loops vanish from
-// the inside to the outside, and what is left compares a few numbers. Where a loop keeps checks it is not known whether
-// one of them fails.
+// Stores are taken out of the body, and everything that is computed only for them. An inner loop then only checks its
+// indices. version_loops() compares the bounds of these indices in front of the loop instead; a loop that has no check
+// left is taken out too. This is repeated from the innermost loops outwards, until only a few comparisons are left. If
+// a loop keeps a check, the graph says that a check may fail.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -144,7 +144,7 @@ class RoundChecks {
     separate_exits(cfg_);
   }
 
-  /// Where a loop is left that does nothing but count its rounds, and of which nothing is needed behind it.
+  /// The edge that leaves a loop, if the loop only counts its rounds and no value of it is used behind it.
   std::optional<Edge> way_out(const Shape& shape, uint32_t head, const std::vector<uint32_t>& members) const {
     std::vector<bool> is_inside(cfg_.nodes.size(), false), is_member(cfg_.blocks.size(), false);
     for (const uint32_t b : members) {
@@ -156,6 +156,7 @@ class RoundChecks {
       }
     }
     const auto reads = [&](Id v) { return v != kNone && is_inside[v]; };
+    if (!rounds_left(cfg_, shape, head, members)) return std::nullopt;
     std::optional<Edge> out;
     for (const uint32_t b : shape.order) {
       const Block& block = cfg_.blocks[b];
@@ -164,7 +165,7 @@ class RoundChecks {
         if (is_member[b] && is_member[e.block]) continue;
         if (std::any_of(e.args.begin(), e.args.end(), reads)) return std::nullopt;
         if (!is_member[b]) continue;
-        if (out || b != head || k != 1 || !counts_down(shape, head, is_member)) return std::nullopt;
+        if (b != head) return std::nullopt;
         out = e;
       }
       if (is_member[b]) continue;
@@ -176,26 +177,6 @@ class RoundChecks {
       }
     }
     return out;
-  }
-
-  /// Does the head ask whether rounds are left, of a number that each round makes smaller by 1?
-  bool counts_down(const Shape& shape, uint32_t head, const std::vector<bool>& is_member) const {
-    const auto is_number = [&](Id v, int64_t number) { return cfg_.is_const(v) && cfg_.at(v).imm == number; };
-    const Block& block = cfg_.blocks[head];
-    if (block.end != Block::End::Branch || cfg_.is_param[block.condition]) return false;
-    const Node& n = cfg_.at(block.condition);
-    const auto at = std::find(block.params.begin(), block.params.end(), n.args[0]);
-    if (n.op != Op::Ne || !is_number(n.args[1], 0) || at == block.params.end()) return false;
-    const auto which = static_cast<std::size_t>(at - block.params.begin());
-    for (const uint32_t p : shape.before[head])
-      for (int k = 0; is_member[p] && k < cfg_.blocks[p].successors(); ++k) {
-        if (cfg_.blocks[p].to[k].block != head) continue;
-        const Id given = cfg_.blocks[p].to[k].args[which];
-        if (cfg_.is_param[given]) return false;
-        const Node& less = cfg_.at(given);
-        if (less.op != Op::Add || less.args[0] != n.args[0] || !is_number(less.args[1], -1)) return false;
-      }
-    return true;
   }
 
   bool drop_inner_loops() {

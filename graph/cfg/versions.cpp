@@ -75,22 +75,10 @@ class Version {
   // Counts.
 
   void find_rounds() {
-    const Block& block = cfg_.blocks[head_];
-    if (block.end != Block::End::Branch || cfg_.is_param[block.condition]) return;
-    const Node& n = cfg_.at(block.condition);
-    if (!is_member(block.to[0].block) || is_member(block.to[1].block)) return;
-    if (n.op != Op::Ne || !cfg_.is_const(n.args[1]) || imm(n.args[1]) != 0) return;
-    const std::optional<std::size_t> which = place_of(n.args[0]);
+    const std::optional<std::size_t> which = rounds_left(cfg_, shape_, head_, members_);
     if (!which) return;
-    for (const Back& back : backs_) {
-      const Id given = cfg_.blocks[back.block].to[back.edge].args[*which];
-      if (cfg_.is_param[given]) return;
-      const Node& less = cfg_.at(given);
-      if (less.op != Op::Add || less.args[0] != n.args[0] || !cfg_.is_const(less.args[1]) || imm(less.args[1]) != -1)
-        return;
-    }
     rounds_ = cfg_.blocks[front_].to[0].args[*which];
-    body_ = block.to[0].block;
+    body_ = cfg_.blocks[head_].to[0].block;
   }
 
   std::optional<std::size_t> place_of(Id v) const {

@@ -339,8 +339,8 @@ def stencil_in_place(out, a, b):
             a[i, j] = a[i, j] * b[i, j] * 1e200
 
 
-# Where nobody sees warnings, what rounds store is not put back if one of them would warn: the loop stores it again. If
-# one of them raises, none of those behind it may have stored.
+# If no code of the user's runs at a warning, rounds that would warn keep their stores, and the loop stores the same
+# numbers again. If a round raises, the arrays must be as plain Python leaves them: later rounds have stored nothing.
 @pytest.mark.parametrize("bad", [1, 7, 20, 38])
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, 0.0])
 @pytest.mark.parametrize(

@@ -372,7 +372,7 @@ TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
         EXPECT_EQ(results[way].exit, results[0].exit) << "seed " << seed << ", way " << way << ", rows " << rows;
         EXPECT_EQ(results[way].values, results[0].values) << "seed " << seed << ", way " << way << ", rows " << rows;
       }
-      // What a number holds in the end, or, where that is allowed, what a later round stores into it.
+      // Each number is that of the plain run. If warnings are unseen, it may also be that of a run that goes on.
       for (int way = 1; way < 4; ++way)
         for (std::size_t k = 0; k < memory[0].size(); ++k) {
           const auto is_that_of = [&](int other) {
