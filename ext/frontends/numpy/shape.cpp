@@ -258,11 +258,19 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
         return break_at(BreakId::WouldRaise, "shape mismatch: objects cannot be broadcast to a single shape");
     }
   }
-  for (Value*& x : arrays) {
+  std::vector<bool> same;
+  for (Value* x : arrays) {
     const Dims own = session.graph().type(x->id()).shape;
-    bool same = own.size() == common.size();
-    for (std::size_t i = 0; same && i < own.size(); ++i) same = shapes.equal(own[i], common[i]);
-    if (same) continue;
+    same.push_back(own.size() == common.size());
+    for (std::size_t i = 0; same.back() && i < own.size(); ++i) same.back() = shapes.equal(own[i], common[i]);
+  }
+  const auto count = std::count(same.begin(), same.end(), true);
+  if (numpy_version().major < 2 && count != 0 && count != std::ssize(same))
+    return break_at(BreakId::UnsupportedArgument,
+                    "np.broadcast_arrays, which gives views of all arrays if one has another shape");
+  for (std::size_t k = 0; k < arrays.size(); ++k) {
+    Value*& x = arrays[k];
+    if (same[k]) continue;
     FRAMEJIT_TRY(id, built(session.builder().broadcast_to(x->id(), common)));
     session.inputs().set_writing(id, session.inputs().writing(x->id()) == capture::Writing::Allowed
                                          ? capture::Writing::Warns
