@@ -2,10 +2,9 @@
 // belongs.
 #include "codegen/compress.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -13,9 +12,9 @@
 
 #include "codegen/cpu.h"
 #include "codegen/elements.h"
+#include "codegen/mask_lanes.h"
 
-/// For functions, and lambdas in them, that are called where the processor has these.
-#define FRAMEJIT_IN_VECTORS __attribute__((target("avx512f,avx512bw,bmi2,popcnt")))
+#define FRAMEJIT_INLINE __attribute__((always_inline))
 
 namespace framejit::codegen {
 
@@ -68,120 +67,144 @@ void for_each_of(const Row& row, F&& f) {
   for (; i < row.length; ++i) f(i, row.mask[i * row.mask_stride] != 0);
 }
 
-/// The places where a row is true, as far as there is room for whole vectors; how many there are, and how far it got.
-FRAMEJIT_IN_VECTORS std::pair<int64_t, int64_t> places_in_vectors(const Row& row, int64_t* at, int64_t room) {
-  int64_t found = 0, i = 0;
-  __m512i places = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-  for (; i + 64 <= row.length && found + 64 <= room; i += 64) {
-    const __m512i bytes = _mm512_loadu_si512(row.mask + i);
-    uint64_t takes = _mm512_test_epi8_mask(bytes, bytes);
-    for (int k = 0; k < 8; ++k, takes >>= 8) {
-      const auto eight = static_cast<__mmask8>(takes);
-      _mm512_storeu_si512(at + found, _mm512_maskz_compress_epi64(eight, places));
-      found += _mm_popcnt_u32(eight);
-      places = _mm512_add_epi64(places, _mm512_set1_epi64(8));
-    }
-  }
-  return {found, i};
-}
-
-/// Lanes of four or eight bytes for elements of 4, 8 or 16 bytes.
-template <class T>
-struct Lanes {
-  static constexpr int64_t kItem = sizeof(T), kCount = 64 / kItem;
-
-  /// A bit for each lane that the chosen elements fill.
-  FRAMEJIT_IN_VECTORS static uint32_t of(uint32_t elements) {
-    return kItem == 16 ? 3 * _pdep_u32(elements, 0x55) : elements;
-  }
-  FRAMEJIT_IN_VECTORS static uint32_t first(int64_t elements) { return of((1u << elements) - 1); }
-
-  FRAMEJIT_IN_VECTORS static __m512i load(uint32_t lanes, const char* from) {
-    return kItem == 4 ? _mm512_maskz_loadu_epi32(static_cast<__mmask16>(lanes), from)
-                      : _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), from);
-  }
-  FRAMEJIT_IN_VECTORS static void store(char* to, uint32_t lanes, __m512i x) {
-    if constexpr (kItem == 4) _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(lanes), x);
-    else _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(lanes), x);
-  }
-  FRAMEJIT_IN_VECTORS static __m512i compress(uint32_t lanes, __m512i x) {
-    return kItem == 4 ? _mm512_maskz_compress_epi32(static_cast<__mmask16>(lanes), x)
-                      : _mm512_maskz_compress_epi64(static_cast<__mmask8>(lanes), x);
-  }
-  FRAMEJIT_IN_VECTORS static __m512i expand(uint32_t lanes, __m512i x) {
-    return kItem == 4 ? _mm512_maskz_expand_epi32(static_cast<__mmask16>(lanes), x)
-                      : _mm512_maskz_expand_epi64(static_cast<__mmask8>(lanes), x);
-  }
-};
-
 /// Calls f(position, how many elements there are, which of them are true) for each vector of a row, until it answers
-/// false; where `skips`, not for those without a True. Before, it calls all(position) for 64 elements that are all
-/// true; where that does them, f is not called for them.
-template <class T, bool skips, class F, class All>
-FRAMEJIT_IN_VECTORS bool for_each_vector(const Row& row, F&& f, All&& all) {
-  constexpr int64_t kLanes = Lanes<T>::kCount;
+/// false; if `skips`, not for those without a True. Before, it calls all(position) for 64 elements that are all true;
+/// if that does them, f is not called for them.
+template <class L, bool skips, class F, class All>
+FRAMEJIT_INLINE inline bool for_each_vector(const Row& row, F&& f, All&& all) {
   for (int64_t i = 0; i < row.length; i += 64) {
     const int64_t count = std::min<int64_t>(64, row.length - i);
-    const __m512i bytes = _mm512_maskz_loadu_epi8(_bzhi_u64(~uint64_t{0}, static_cast<uint32_t>(count)), row.mask + i);
-    uint64_t takes = _mm512_test_epi8_mask(bytes, bytes);
+    uint64_t takes = L::true_bytes(row.mask + i, count);
     if (takes == ~uint64_t{0} && all(i)) continue;
-    for (int64_t k = 0; k < count && !(skips && takes == 0); k += kLanes, takes >>= kLanes) {
-      const auto some = static_cast<uint32_t>(takes & ((1u << kLanes) - 1));
-      if (!(skips && some == 0) && !f(i + k, std::min(kLanes, count - k), some)) return false;
+    for (int64_t k = 0; k < count && !(skips && takes == 0); k += L::kCount, takes >>= L::kCount) {
+      const auto some = static_cast<uint32_t>(takes & ((1u << L::kCount) - 1));
+      if (!(skips && some == 0) && !f(i + k, std::min(L::kCount, count - k), some)) return false;
     }
   }
   return true;
 }
 
-/// Elements that are chosen, from an array in one piece to where there is room for `room`; how many, or -1 where it
-/// does not do.
-template <class T>
-FRAMEJIT_IN_VECTORS int64_t compress_in_vectors(const Row& row, const char* all, char* few, int64_t room) {
-  using L = Lanes<T>;
-  int64_t chosen = 0;
-  const auto some_of = [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
-    const int64_t more = _mm_popcnt_u32(some);
-    if (chosen + more > room) return false;
-    const __m512i x = L::compress(L::of(some), L::load(L::first(count), all + i * L::kItem));
-    if (room - chosen >= L::kCount) _mm512_storeu_si512(few + chosen * L::kItem, x);
-    else L::store(few + chosen * L::kItem, L::first(room - chosen), x);
-    chosen += more;
-    return true;
-  };
-  const auto all_of = [&](int64_t i) FRAMEJIT_IN_VECTORS {
-    if (chosen + 64 > room) return false;
-    const char* const from = all + i * L::kItem;
-    char* const to = few + chosen * L::kItem;
-    for (int64_t k = 0; k < 64 * L::kItem; k += 64) _mm512_storeu_si512(to + k, _mm512_loadu_si512(from + k));
-    chosen += 64;
-    return true;
-  };
-  const bool fits = for_each_vector<T, true>(row, some_of, all_of);
-  return fits ? chosen : -1;
+/// What is done in the lanes of L, with a row of a mask, an array in one piece and elements in one piece, of which
+/// there are `room`: how many are true, or -1 if that is not right.
+struct Compress {
+  using All = const char*;
+  using Few = char*;
+  template <class L>
+  FRAMEJIT_INLINE static int64_t run(const Row& row, const char* all, char* few, int64_t room) {
+    int64_t chosen = 0;
+    const auto some_of = [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_INLINE {
+      const int64_t more = std::popcount(some);
+      if (chosen + more > room) return false;
+      L::compress(all + i * L::kItem, count, some, few + chosen * L::kItem, room - chosen);
+      chosen += more;
+      return true;
+    };
+    const auto all_of = [&](int64_t i) FRAMEJIT_INLINE {
+      if (chosen + 64 > room) return false;
+      std::memcpy(few + chosen * L::kItem, all + i * L::kItem, static_cast<std::size_t>(64 * L::kItem));
+      chosen += 64;
+      return true;
+    };
+    return for_each_vector<L, true>(row, some_of, all_of) ? chosen : -1;
+  }
+};
+
+/// The other way; elements that are not true become 0.
+struct Expand {
+  using All = char*;
+  using Few = const char*;
+  template <class L>
+  FRAMEJIT_INLINE static int64_t run(const Row& row, char* all, const char* few, int64_t room) {
+    int64_t taken = 0;
+    const auto some_of = [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_INLINE {
+      const int64_t more = std::popcount(some);
+      if (taken + more > room) return false;
+      L::expand(few + taken * L::kItem, room - taken, some, all + i * L::kItem, count);
+      taken += more;
+      return true;
+    };
+    const auto all_of = [](int64_t) FRAMEJIT_INLINE { return false; };
+    return for_each_vector<L, false>(row, some_of, all_of) ? taken : -1;
+  }
+};
+
+/// The same, but elements that are not true stay.
+struct Put {
+  using All = char*;
+  using Few = const char*;
+  template <class L>
+  FRAMEJIT_INLINE static int64_t run(const Row& row, char* all, const char* few, int64_t room) {
+    int64_t taken = 0;
+    const auto some_of = [&](int64_t i, int64_t, uint32_t some) FRAMEJIT_INLINE {
+      const int64_t more = std::popcount(some);
+      if (taken + more > room) return false;
+      L::put(few + taken * L::kItem, room - taken, some, all + i * L::kItem);
+      taken += more;
+      return true;
+    };
+    const auto all_of = [](int64_t) FRAMEJIT_INLINE { return false; };
+    return for_each_vector<L, true>(row, some_of, all_of) ? taken : -1;
+  }
+};
+
+template <class Work, class T>
+FRAMEJIT_IN_WIDE_VECTORS int64_t in_wide_vectors(const Row& row, typename Work::All all, typename Work::Few few,
+                                                 int64_t room) {
+  return Work::template run<WideLanes<T>>(row, all, few, room);
 }
 
-/// The same back, into an array in one piece.
-template <class T>
-FRAMEJIT_IN_VECTORS int64_t expand_in_vectors(const Row& row, char* all, const char* few, int64_t room) {
-  using L = Lanes<T>;
-  int64_t taken = 0;
-  const bool fits = for_each_vector<T, false>(
-      row,
-      [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_IN_VECTORS {
-        const int64_t more = _mm_popcnt_u32(some);
-        if (taken + more > room) return false;
-        L::store(all + i * L::kItem, L::first(count),
-                 L::expand(L::of(some), L::load(L::first(more), few + taken * L::kItem)));
-        taken += more;
-        return true;
-      },
-      [](int64_t) { return false; });
-  return fits ? taken : -1;
+template <class Work, class T>
+FRAMEJIT_IN_VECTORS int64_t in_narrow_vectors(const Row& row, typename Work::All all, typename Work::Few few,
+                                              int64_t room) {
+  return Work::template run<Lanes<T>>(row, all, few, room);
 }
+
+bool has_wide_vectors() { return detected_cpu().isa == Isa::Avx512; }
+
+template <class Work, class T>
+int64_t in_vectors(const Row& row, typename Work::All all, typename Work::Few few, int64_t room) {
+  return has_wide_vectors() ? in_wide_vectors<Work, T>(row, all, few, room)
+                            : in_narrow_vectors<Work, T>(row, all, few, room);
+}
+
+/// The places where a row is true, as far as there is room for whole vectors; how many there are, and how far it got.
+template <class L>
+FRAMEJIT_INLINE inline std::pair<int64_t, int64_t> places_of(const Row& row, int64_t* at, int64_t room) {
+  int64_t found = 0, i = 0;
+  for (; i + 64 <= row.length && found + 64 <= room; i += 64) {
+    uint64_t takes = L::true_bytes(row.mask + i, 64);
+    for (int64_t k = 0; k < 64; k += L::kCount, takes >>= L::kCount) {
+      const auto some = static_cast<uint32_t>(takes & ((1u << L::kCount) - 1));
+      L::places(i + k, some, at + found);
+      found += std::popcount(some);
+    }
+  }
+  return {found, i};
+}
+
+FRAMEJIT_IN_WIDE_VECTORS std::pair<int64_t, int64_t> places_in_wide_vectors(const Row& row, int64_t* at, int64_t room) {
+  return places_of<WideLanes<int64_t>>(row, at, room);
+}
+
+FRAMEJIT_IN_VECTORS std::pair<int64_t, int64_t> places_in_narrow_vectors(const Row& row, int64_t* at, int64_t room) {
+  return places_of<Lanes<int64_t>>(row, at, room);
+}
+
+template <class L>
+FRAMEJIT_INLINE inline int64_t count_of(const Row& row) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < row.length; i += 64)
+    count += std::popcount(L::true_bytes(row.mask + i, std::min<int64_t>(64, row.length - i)));
+  return count;
+}
+
+FRAMEJIT_IN_WIDE_VECTORS int64_t count_in_wide_vectors(const Row& row) { return count_of<WideLanes<int64_t>>(row); }
+
+FRAMEJIT_IN_VECTORS int64_t count_in_narrow_vectors(const Row& row) { return count_of<Lanes<int64_t>>(row); }
 
 /// Can elements of `item` bytes, of which two are `stride` bytes apart, be moved in vectors?
 bool has_vectors(const Row& row, int64_t item, int64_t stride) {
-  return item >= 4 && row.mask_stride == 1 && stride == item && detected_cpu().isa == Isa::Avx512;
+  return item >= 4 && row.mask_stride == 1 && stride == item && detected_cpu().isa != Isa::None;
 }
 
 /// Elements of one size along a row of the array, to `few`, where there is room for `room`; how many, or -1 where it
@@ -190,7 +213,7 @@ template <class T>
 int64_t compress_row(const Row& row, const char* all, int64_t stride, char* few, int64_t room) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   if constexpr (kItem >= 4)
-    if (has_vectors(row, kItem, stride)) return compress_in_vectors<T>(row, all, few, room);
+    if (has_vectors(row, kItem, stride)) return in_vectors<Compress, T>(row, all, few, room);
   int64_t chosen = 0;
   bool fits = true;
   for_each_of(row, [&](int64_t i, bool takes) {
@@ -209,7 +232,7 @@ template <class T>
 int64_t expand_row(const Row& row, char* all, const char* few, int64_t stride, int64_t room) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   if constexpr (kItem >= 4)
-    if (has_vectors(row, kItem, stride)) return expand_in_vectors<T>(row, all, few, room);
+    if (has_vectors(row, kItem, stride)) return in_vectors<Expand, T>(row, all, few, room);
   std::memset(all, 0, static_cast<std::size_t>(row.length * kItem));
   if (room == 0) return 0;
   int64_t taken = 0;
@@ -225,28 +248,10 @@ int64_t expand_row(const Row& row, char* all, const char* few, int64_t stride, i
 
 /// Elements to the places of a row that are true, the others stay; how many, or -1 where there is not one for each.
 template <class T>
-FRAMEJIT_IN_VECTORS int64_t put_in_vectors(const Row& row, char* all, const char* few, int64_t room) {
-  using L = Lanes<T>;
-  int64_t taken = 0;
-  const bool fits = for_each_vector<T, true>(
-      row,
-      [&](int64_t i, int64_t, uint32_t some) FRAMEJIT_IN_VECTORS {
-        const int64_t more = _mm_popcnt_u32(some);
-        if (taken + more > room) return false;
-        const uint32_t lanes = L::of(some);
-        L::store(all + i * L::kItem, lanes, L::expand(lanes, L::load(L::first(more), few + taken * L::kItem)));
-        taken += more;
-        return true;
-      },
-      [](int64_t) { return false; });
-  return fits ? taken : -1;
-}
-
-template <class T>
 int64_t put_row(const Row& row, char* all, int64_t all_stride, const char* few, int64_t few_stride, int64_t room) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   if constexpr (kItem >= 4)
-    if (has_vectors(row, kItem, all_stride) && few_stride == kItem) return put_in_vectors<T>(row, all, few, room);
+    if (has_vectors(row, kItem, all_stride) && few_stride == kItem) return in_vectors<Put, T>(row, all, few, room);
   int64_t taken = 0;
   for_each_of(row, [&](int64_t i, bool takes) {
     if (takes && taken < room) std::memcpy(all + i * all_stride, few + taken * few_stride, sizeof(T));
@@ -353,8 +358,9 @@ bool nonzero(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
   auto* at = reinterpret_cast<int64_t*>(out.data);
   const bool fits = for_each_row(mask, mask.strides, [&](const Row& row, int64_t, std::span<const int64_t> position) {
     int64_t found = 0, done = 0;
-    if (rank == 1 && row.mask_stride == 1 && detected_cpu().isa == Isa::Avx512)
-      std::tie(found, done) = places_in_vectors(row, at, room);
+    if (rank == 1 && has_vectors(row, 8, 8))
+      std::tie(found, done) =
+          has_wide_vectors() ? places_in_wide_vectors(row, at, room) : places_in_narrow_vectors(row, at, room);
     int64_t* const last = at + rank - 1;
     for_each_of({row.mask + done * row.mask_stride, row.length - done, row.mask_stride},
                 [&, most = room](int64_t i, bool takes) {
@@ -399,7 +405,8 @@ bool expand(void*, std::span<const StridedArray> arrays, graph::FlagRule) {
 int64_t count_true(const StridedArray& mask) {
   int64_t count = 0;
   for_each_run(mask, mask.strides, 1, [&](const Row& row, int64_t, int64_t) {
-    for_each_of(row, [&](int64_t, bool takes) { count += takes; });
+    if (has_vectors(row, 8, 8)) count += has_wide_vectors() ? count_in_wide_vectors(row) : count_in_narrow_vectors(row);
+    else for_each_of(row, [&](int64_t, bool takes) { count += takes; });
     return true;
   });
   return count;

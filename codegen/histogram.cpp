@@ -98,9 +98,17 @@ __attribute__((target("avx512f,avx512dq,avx512vl"))) bool place_in_vectors(const
   return place_inside(numbers, count, intervals, places);
 }
 
-bool place(const double* numbers, int64_t count, const Intervals& intervals, int32_t* places) {
-  if (detected_cpu().isa == Isa::Avx512) return place_in_vectors(numbers, count, intervals, places);
+__attribute__((target("avx2"))) bool place_in_narrow_vectors(const double* numbers, int64_t count,
+                                                             const Intervals& intervals, int32_t* places) {
   return place_inside(numbers, count, intervals, places);
+}
+
+bool place(const double* numbers, int64_t count, const Intervals& intervals, int32_t* places) {
+  switch (detected_cpu().isa) {
+    case Isa::Avx512: return place_in_vectors(numbers, count, intervals, places);
+    case Isa::Avx2: return place_in_narrow_vectors(numbers, count, intervals, places);
+    default: return place_inside(numbers, count, intervals, places);
+  }
 }
 
 /// Calls f with an index and an interval, for all numbers that are in one of these. `bounds`: the edges, with infinity

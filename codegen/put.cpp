@@ -133,8 +133,21 @@ inline __attribute__((always_inline)) std::pair<int64_t, int64_t> range_of_indic
   return {least, most};
 }
 
-__attribute__((target("avx512f"))) std::pair<int64_t, int64_t> range_in_vectors(const char* indices, int64_t count) {
+__attribute__((target("avx512f"))) std::pair<int64_t, int64_t> range_in_wide_vectors(const char* indices,
+                                                                                     int64_t count) {
   return range_of_indices(indices, count);
+}
+
+__attribute__((target("avx2"))) std::pair<int64_t, int64_t> range_in_vectors(const char* indices, int64_t count) {
+  return range_of_indices(indices, count);
+}
+
+std::pair<int64_t, int64_t> range_of(const char* indices, int64_t count) {
+  switch (detected_cpu().isa) {
+    case Isa::Avx512: return range_in_wide_vectors(indices, count);
+    case Isa::Avx2: return range_in_vectors(indices, count);
+    default: return range_of_indices(indices, count);
+  }
 }
 
 /// The elements of one axis, by int64 indices that lie together, in one go. All of them are tried first.
@@ -142,8 +155,7 @@ template <class T, bool kKeeps, bool kPacked>
 bool put_line(const Call& call) {
   const char* const indices = call.places[0].data;
   const int64_t count = call.places[0].shape[0], length = call.out.shape[0];
-  const auto [least, most] =
-      detected_cpu().isa == Isa::Avx512 ? range_in_vectors(indices, count) : range_of_indices(indices, count);
+  const auto [least, most] = range_of(indices, count);
   if (count > 0 && (least < -length || most >= length)) return false;
   const int64_t scale = kPacked ? static_cast<int64_t>(sizeof(T)) : call.out.strides[0];
   const int64_t step = call.values.shape.empty() ? 0 : call.values.strides[0];
