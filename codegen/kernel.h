@@ -39,7 +39,7 @@ struct MatMulArgs {
   int64_t panels;       // tile: tiles next to each other, at least one; indirect_tile: below each other; else lines
   int64_t b_panel;      // tile: from a panel of B to the next; dots: between columns of C; else between lines of B
   int64_t add;          // tile, weight_gradient: C += product instead of C = product
-  int64_t b_ahead = 0;  // tile, streamed, vector_matrix: how far ahead B is prefetched; copy: the source
+  int64_t b_ahead = 0;  // tile, streamed, vector_matrix: how far ahead B is prefetched; copy, transpose: the source
   int64_t b_last = 0;   // tile: rows at the end of B that prefetch nothing: the memory after them may not exist
   /// indirect_tile, line_convolution: for each k, the distance from `a` or `b`; weight_gradient: for each column of C,
   /// how far A is moved.

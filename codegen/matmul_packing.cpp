@@ -41,7 +41,8 @@ void MatMulGenerator::copy(int vectors, bool masked) {
 
 /// Blocks of lanes x lanes. Pointers to the rows lie in the red zone.
 void MatMulGenerator::transpose() {
-  const Reg64 at = rdx, to = r8, to_step = r10, to_step3 = r11, left = rcx, row = rax, last = r9, scratch = rsi;
+  const Reg64 at = rdx, to = r8, to_step = r10, to_step3 = r11, left = rcx, row = rax, last = r9, scratch = rsi,
+              next = rsi;
   const int lanes = core_.lanes;
   Label block, rest, done;
   mov(row, arg_a());
@@ -57,6 +58,7 @@ void MatMulGenerator::transpose() {
   mov(to_step, arg(&MatMulArgs::c_row));
   lea(to_step3, ptr[to_step + to_step * 2]);
   mov(left, arg(&MatMulArgs::k));
+  mov(next, arg(&MatMulArgs::b_ahead));
   xor_(at, at);
   L(block);
   cmp(left, lanes);
@@ -64,6 +66,8 @@ void MatMulGenerator::transpose() {
   for (int i = 0; i < lanes; ++i) {
     mov(row, ptr[rsp - 128 + 8 * i]);
     load(vec(i), ptr[row + at]);
+    add(row, next);
+    prefetcht1(ptr[row + at]);
   }
   const std::vector<int> columns = transpose_registers();
   auto store_column = [&](int j) {

@@ -121,8 +121,8 @@ inline constexpr double kLeastPiece = 5e3;        // nanoseconds that handing a 
 /// How many pieces work is cut into: some for each thread, so that one that is late holds up little, and enough to ask
 /// the poller.
 struct Cut {
-  /// At most `each` pieces for each thread, where the poller does not want more.
-  Cut(double nanoseconds, bool parallel, const RunState& state, int each = 4);
+  /// At most `each` pieces for each thread, if the poller does not want more. It does not if pieces ask it themselves.
+  Cut(double nanoseconds, bool parallel, const RunState& state, int each = 4, bool asks = false);
 
   bool split = false, polled = false;
   int threads = 1;

@@ -410,7 +410,7 @@ bool Poller::check() {
   return true;
 }
 
-Cut::Cut(double nanoseconds, bool parallel, const RunState& state, int each) {
+Cut::Cut(double nanoseconds, bool parallel, const RunState& state, int each, bool asks) {
   split = parallel && worth_splitting(nanoseconds);
   polled = state.poller && state.poller->active() && nanoseconds > kPieceNanoseconds;
   if (split) {
@@ -420,7 +420,7 @@ Cut::Cut(double nanoseconds, bool parallel, const RunState& state, int each) {
     fewest = worth < 1 ? std::max<int64_t>(2, static_cast<int64_t>(nanoseconds / kLeastPiece)) : threads;
     most = std::max(fewest, threads * static_cast<int64_t>(std::min<double>(each, worth)));
   }
-  if (polled) {
+  if (polled && !asks) {
     const auto checks = static_cast<int64_t>(nanoseconds / kPieceNanoseconds);
     fewest = std::max(fewest, (checks + threads - 1) / threads * threads);
     most = std::max(most, fewest);

@@ -306,11 +306,12 @@ class Runner : ProductParts {
   }
 
   /// Idle lanes reach into the next k, whose rows come later.
-  void pack_a(const Rows& from, int64_t rows, int64_t k, char* to) const {
+  void pack_a(const Rows& from, int64_t rows, int64_t k, char* to, int64_t ahead = 0) const {
     MatMulArgs args;
     args.c_row = a_panel_row();
     args.k = k;
     args.a_k = p_.a_k, args.a_row = from.row;
+    args.b_ahead = ahead;
     for (int64_t row = (rows - 1) / core_.lanes * core_.lanes; row >= 0; row -= core_.lanes) {
       args.a = from.at + row * from.row;
       args.c = to + row * core_.item;
@@ -348,9 +349,11 @@ class Runner : ProductParts {
           if (!panels_) pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
           char* a_panel = scratch;
           row_blocks(top, std::min(top + height, block.row_end), most, [&](int64_t row, int64_t rows) {
+            if (stopped()) return;
             if (packs_a) {
               if (column == block.column)
-                pack_a(rows_of_a(block.batch, row, row + rows, at, k, produced, number), rows, k, a_panel);
+                pack_a(rows_of_a(block.batch, row, row + rows, at, k, produced, number), rows, k, a_panel,
+                       row + 2 * most <= block.row_end ? most * p_.a_row : 0);
               args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
               if (blocks > 1) a_panel += p_.way.a_panel;
             } else {
@@ -545,13 +548,12 @@ struct Grid {
     const bool by_columns =
         p.way.path != Product::Path::Dots && p.way.produced_rows == 0;  // an A that is computed is so once
     const int64_t most_rows = by_rows ? std::max<int64_t>(1, p.m / least_rows) : 1;
-    const int64_t fewest_columns = p.way.columns > 0 ? divide_up(p.n, p.way.columns) : 1;
-    const int64_t most_columns = by_columns ? std::max(fewest_columns, p.n / least_columns) : 1;
+    const int64_t most_columns = by_columns ? std::max<int64_t>(1, p.n / least_columns) : 1;
     double best = std::numeric_limits<double>::infinity();
     for (int64_t wanted = cut.fewest;; wanted = std::min(2 * wanted, cut.most)) {
       const int64_t each = divide_up(wanted, p.way.batches);
       for (int64_t r = 1; r <= std::min(each, most_rows); ++r) {
-        const int64_t c = std::clamp(divide_up(each, r), fewest_columns, most_columns);
+        const int64_t c = std::min(divide_up(each, r), most_columns);
         if (const double end = ends(p, cut.threads, r, c); end < best) best = end, rows = r, columns = c;
       }
       if (wanted == cut.most) return;
@@ -652,15 +654,15 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
   Runner runner(product, a, b, c, symmetric ? nullptr : finished, panels, produce, bias);
   if (product.way.single >= 0 && product.way.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   if (symmetric) runner.compute_lower();
+  // These ask by themselves whether to stop: their pieces copy and transform the same again.
+  const Product::Path path = product.way.path;
+  const bool transforms = path == Product::Path::Weights || path == Product::Path::Winograd,
+             asks = transforms || path == Product::Path::PackedTiles;
   // A row goes along those of B, which are read the better the longer they are.
-  Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state,
-          product.way.path == Product::Path::Row ? 1 : 4);
-  // These ask by themselves: their pieces copy and transform the same again.
-  const bool asks =
-      cut.polled && (product.way.path == Product::Path::Weights || product.way.path == Product::Path::Winograd);
-  if (asks) cut.fewest = cut.most = cut.threads;
+  Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state, path == Product::Path::Row ? 1 : 4, asks);
+  if (cut.polled && transforms) cut.fewest = cut.most = cut.threads;
   const std::function<bool()> stops = [&] { return state.stopped() || state.poller->check(); };
-  if (asks) runner.ask(&stops);
+  if (cut.polled && asks) runner.ask(&stops);
   run_blocks(product, runner, cut, state);
   if (!symmetric || state.stopped()) return;
   run_pieces(product.m, kMirroredRows, product.nanoseconds, cut.split, state, [&](int64_t begin, int64_t end) {
