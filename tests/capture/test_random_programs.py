@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -59,15 +59,6 @@ def counted_run(function: Callable, args: tuple) -> tuple[Seen, list[int]]:
     return seen, [b - a for a, b in zip(before, after)]
 
 
-@pytest.fixture
-def little_garbage() -> Iterator[None]:
-    """A collection need not go through all that was there before."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 def check_program(seed: int) -> int:
     """Gives the number of calls that ran compiled code."""
     source = Maker(seed).program()
@@ -93,7 +84,6 @@ def check_program(seed: int) -> int:
 
 
 @pytest.mark.filterwarnings("ignore::framejit.RecompileLimitWarning")
-@pytest.mark.usefixtures("little_garbage")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, 20))
 def test_programs(first: int) -> None:
     captured = 0

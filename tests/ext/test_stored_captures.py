@@ -58,7 +58,7 @@ def run(folder: Path, body: str, **files: str) -> dict[str, Any]:
         (folder / f"{name}.py").write_text(text)
     program = folder / "program.py"
     program.write_text(START + body + END)
-    env = os.environ | {"FRAMEJIT_CACHE_DIR": str(folder / "cache"), "PYTHONPYCACHEPREFIX": str(folder / "none"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = os.environ | {"FRAMEJIT_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
