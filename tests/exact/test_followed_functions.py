@@ -220,6 +220,17 @@ def test_arrays_of_many_sizes_share_code(name):
     assert len(marked._report()["entries"]) < 9 and not [r for r in marked._report()["recompiles"] if "limit" in str(r)]
 
 
+@pytest.mark.parametrize("endpoint", [True, False])
+@pytest.mark.parametrize("ends", [(0, 1), (2.5, -1e9), (-3, 4.0), (0.0, 1e-279), (5.0, 5.0), (0.0, 5e-324), (-1e300, 1e300)])
+def test_numbers_at_equal_distances_for_many_counts(ends, endpoint):
+    marked = fj.jit(function := lambda x: (np.linspace(*ends, len(x), endpoint=endpoint), np.logspace(0, 2, x.size)))
+    is_followed = abs(ends[1] - ends[0]) > 1e-280 and abs(ends[0]) < 1e300  # else a call, which is made for each count
+    for n in (*range(2, 30 if is_followed else 6), 1, 0, 1000):
+        assert outcome(marked, np.zeros(n)) == outcome(function, np.zeros(n)), n
+    if is_followed:
+        assert len(marked._report()["entries"]) < 6
+
+
 @pytest.mark.parametrize("name", ["eye", "identity", "tri"])
 def test_typical_arrays_are_followed(name):
     assert library_calls(check(OF_NUMBERS[name], 5)) == 0

@@ -447,13 +447,11 @@ def _linspace(
     count = num - 1 if endpoint else num
     result = np.arange(0, num, dtype=np.float64).reshape(-1)
     delta = last - first
-    step = delta / count if count > 0 else 0.0
-    if not -1e300 < delta < 1e300:
-        graph_break("np.linspace of huge numbers")
-    if count > 0 and step != 0:
-        result *= step
-    else:
+    if count <= 0:
         graph_break("np.linspace with a step of 0")
+    if not 1e-280 < abs(delta) < 1e300:
+        raise ValueError("np.linspace with a step of 0, or one that warns")
+    result *= delta / count
     result += first
     if endpoint and num > 1:
         result[-1, ...] = last
