@@ -20,8 +20,9 @@ constexpr std::ptrdiff_t kSingleBody[2] = {100, 200}, kHeavyWeight = 40;
 /// processor looks a few hundred instructions ahead, which are one body of a long chain, and waits.
 constexpr std::ptrdiff_t kMostWeight = 600;
 constexpr std::size_t kShortBody = 48, kLongBody = 400;  // instructions
-/// Larger expressions have chains enough of their own, and need all registers.
-constexpr std::size_t kMostInterleaved = 150;
+/// Larger expressions have chains enough of their own, and need all registers. With AVX2 what does not fit them costs
+/// less than the wait for chains, of which a body of half as many lanes has no more.
+constexpr std::size_t kMostInterleaved[2] = {500, 150};
 /// Bodies without such functions of which one vector has to wait for itself, by the number of their expressions: those
 /// that are so long that a processor does not see the next one.
 constexpr std::size_t kShortChain = 120, kLongChain = 2500;
@@ -137,7 +138,7 @@ bool NestEmitter::is_chain() const {
 /// Bodies that take turns with others.
 bool NestEmitter::may_interleave() const {
   if (heavy_ops() == 0) return is_chain();
-  return nest_.body.size() <= kMostInterleaved && is_in_registers() &&
+  return nest_.body.size() <= kMostInterleaved[v_.avx512] && is_in_registers() &&
          std::none_of(operands_.begin(), operands_.end(),
                       [](const OperandState& o) { return graph::is_complex(o.dtype); });
 }

@@ -56,6 +56,23 @@ def test_random_expressions(seed: int) -> None:
     assert_same(function, lambda: arguments((3, 0)))
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("cpu", ["avx2", "avx512"])
+def test_random_expressions_with_functions_at_o1(cpu: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few functions in many operations, in rows that end within a vector, two vectors and one more."""
+    monkeypatch.setattr(framejit.config, "cpu", cpu)
+    expand = expression(seed, [150, 300, 450][seed % 3], 30, functions=False)
+
+    def program(a, b, row):
+        x = expand(a, b, row)
+        return np.log(abs(x) + 1.5) * np.exp(-abs(x)) + expand(np.sqrt(a), b, row) / (abs(x) + 1.0)
+
+    marked = framejit.jit(program, jit_level="O1")
+    for length in (1, 3, 4, 7, 8, 9, 16, 17, 31, 200):
+        given = arguments((5, length))
+        np.testing.assert_allclose(marked(*given), program(*given), rtol=1e-11, atol=1e-11)
+
+
 @pytest.mark.parametrize("level", ["O0", "O1"])
 def test_an_expression_with_many_live_values_is_one_kernel(level: str) -> None:
     assert kernels(expression(1, 200, 60, functions=False), level) == 1
