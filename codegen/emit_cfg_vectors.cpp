@@ -430,8 +430,15 @@ CfgVectors::Vec CfgVectors::new_mask_vector(Id condition) {
   }
   const Vec a = vec(n.args[0]), b = vec(n.args[1]);
   if (compared.type == Type::I64) {
-    if (n.op == Op::Eq || n.op == Op::Ne) cc_.vpcmpeqq(out, a, b);
-    else if (n.op == Op::Lt) cc_.vpcmpgtq(out, b, a);
+    if (n.op == Op::Eq || n.op == Op::Ne) {
+      cc_.vpcmpeqq(out, a, b);
+    } else if (n.op == Op::Below) {
+      // Natural numbers compare as signed ones do whose sign is the other one.
+      const Vec sign = repeated(uint64_t{1} << 63, compared), flipped = fresh_like(compared);
+      cc_.vpxor(flipped, a, sign);
+      cc_.vpxor(out, b, sign);
+      cc_.vpcmpgtq(out, out, flipped);
+    } else if (n.op == Op::Lt) cc_.vpcmpgtq(out, b, a);
     else cc_.vpcmpgtq(out, a, b);
     if (n.op == Op::Ne || n.op == Op::Le) inverted();
   } else {
@@ -622,6 +629,29 @@ void CfgVectors::emit_power(Id id) {
   cc_.emit(I::kIdVmovaps, vec(id), quick.result);
 }
 
+/// The low 64 bits of products, without AVX-512: those of the low halves, and the low halves of those across.
+void CfgVectors::multiply(const Vec& to, const Vec& a, const Vec& b) {
+  const Vec one = cc_.newYmm(), other = cc_.newYmm(), low = cc_.newYmm();
+  cc_.vpsrlq(one, a, 32);
+  cc_.vpmuludq(one, one, b);
+  cc_.vpsrlq(other, b, 32);
+  cc_.vpmuludq(other, other, a);
+  cc_.vpaddq(one, one, other);
+  cc_.vpsllq(one, one, 32);
+  cc_.vpmuludq(low, a, b);
+  cc_.vpaddq(to, low, one);
+}
+
+/// Arithmetically. Without AVX-512 the sign is extended from where the shift leaves it.
+void CfgVectors::shift_down(const Vec& to, const Vec& a, int by) {
+  if (wide_) return void(cc_.vpsraq(to, a, by));
+  const Vec sign = cc_.newYmm();
+  cc_.vbroadcastsd(sign, literal({uint64_t{1} << (63 - by)}, 8));
+  cc_.vpsrlq(to, a, by);
+  cc_.vpxor(to, to, sign);
+  cc_.vpsubq(to, to, sign);
+}
+
 void CfgVectors::emit_integer(Id id) {
   const Node& n = cfg_.at(id);
   const Vec to = vec(id), a = vec(n.args[0]);
@@ -631,19 +661,27 @@ void CfgVectors::emit_integer(Id id) {
   switch (n.op) {
     case Op::Add: return void(cc_.vpaddq(to, a, b));
     case Op::Sub: return void(cc_.vpsubq(to, a, b));
-    case Op::Mul: return void(n.of_natural ? cc_.vpmuludq(to, a, b) : cc_.vpmullq(to, a, b));
+    case Op::Mul:
+      if (n.of_natural) return void(cc_.vpmuludq(to, a, b));
+      return wide_ ? void(cc_.vpmullq(to, a, b)) : multiply(to, a, b);
     case Op::And: return void(wide_ ? cc_.vpandq(to, a, b) : cc_.vpand(to, a, b));
     case Op::Or: return void(wide_ ? cc_.vporq(to, a, b) : cc_.vpor(to, a, b));
     case Op::Xor: return void(wide_ ? cc_.vpxorq(to, a, b) : cc_.vpxor(to, a, b));
     case Op::Shl: return void(cc_.vpsllq(to, a, shift()));
-    case Op::Shr: return void(n.of_natural ? cc_.vpsrlq(to, a, shift()) : cc_.vpsraq(to, a, shift()));
-    case Op::Abs: return void(cc_.vpabsq(to, a));
+    case Op::Shr: return n.of_natural ? void(cc_.vpsrlq(to, a, shift())) : shift_down(to, a, shift());
+    case Op::Abs: {
+      if (wide_) return void(cc_.vpabsq(to, a));
+      const Vec sign = fresh_like(n), turned = fresh_like(n);
+      cc_.vpxor(sign, sign, sign);
+      cc_.vpcmpgtq(sign, sign, a);
+      cc_.vpxor(turned, a, sign);
+      return void(cc_.vpsubq(to, turned, sign));
+    }
     case Op::Extend: {
       const int cut = 64 - 8 * cfg::size_of(n.mem);
       const bool is_signed = n.mem == cfg::Mem::I8 || n.mem == cfg::Mem::I16 || n.mem == cfg::Mem::I32;
       cc_.vpsllq(to, a, cut);
-      is_signed ? cc_.vpsraq(to, to, cut) : cc_.vpsrlq(to, to, cut);
-      return;
+      return is_signed ? shift_down(to, to, cut) : void(cc_.vpsrlq(to, to, cut));
     }
     case Op::Ones: {
       if (wide_ && asmjit::CpuInfo::host().hasFeature(asmjit::CpuFeatures::X86::kAVX512_VPOPCNTDQ))
@@ -678,7 +716,11 @@ void CfgVectors::emit_conversion(Id id) {
   if (n.op == Op::ToI64) return void(cc_.vcvttpd2qq(to, a));
   if (n.op == Op::ToF32) return void(cc_.vcvtpd2ps(to, a));
   if (cfg_.at(n.args[0]).type == Type::F32) return void(cc_.vcvtps2pd(to, a));
-  cc_.vcvtqq2pd(to, a);
+  if (wide_) return void(cc_.vcvtqq2pd(to, a));
+  // Below 2 ** 51, see can_be_lanes(): 1.5 * 2 ** 52 more is a float whose last bits they are.
+  const Vec large = repeated(std::bit_cast<uint64_t>(0x1.8p52), n), sum = fresh_like(n);
+  cc_.vpaddq(sum, a, large);
+  cc_.vsubpd(to, sum, large);
 }
 
 void CfgVectors::jump_if(Id id, bool truth, const asmjit::Label& to) {

@@ -90,6 +90,8 @@ class CfgVectors {
   /// One of two places for a vector.
   Mem on_stack(int which, const cfg::Node& n);
   void emit_integer(cfg::Id id);
+  void multiply(const Vec& to, const Vec& a, const Vec& b);
+  void shift_down(const Vec& to, const Vec& a, int by);
   void emit_conversion(cfg::Id id);
   void narrow(const Mem& at, const Vec& v, int size);
 

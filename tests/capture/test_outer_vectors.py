@@ -203,7 +203,7 @@ def test_programs(form, layout):
         compare(form, lambda n=n: PROGRAMS[form](n, lambda a: of_layout(a, layout)))
 
 
-ONLY_WIDE = {escapes, remainders, divisor_counts, insertions}  # divisions, shifts and narrow integers need AVX-512
+ONLY_WIDE = {remainders, divisor_counts}  # divisions need AVX-512
 
 
 @pytest.mark.parametrize("form", PROGRAMS, ids=lambda form: form.__name__)

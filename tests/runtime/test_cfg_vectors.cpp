@@ -84,6 +84,14 @@ class OneLoop {
     n.args[2] = value;
     add(n);
   }
+  Id extend(Id value, cfg::Mem mem) {
+    Node n;
+    n.op = Op::Extend;
+    n.type = Type::I64;
+    n.mem = mem;
+    n.args[0] = value;
+    return add(n);
+  }
   void check_finite(Id value) {
     Node n;
     n.op = Op::CheckFinite;
@@ -334,14 +342,50 @@ TEST(CfgVectors, ChoicesByComparisons) {
     }
 }
 
+const std::vector<int64_t> kIntegers{5,
+                                     -3,
+                                     7,
+                                     std::numeric_limits<int64_t>::min(),
+                                     0,
+                                     1 << 20,
+                                     -1,
+                                     std::numeric_limits<int64_t>::max(),
+                                     -0x123456789abcdef,
+                                     0x7fffffff80000001,
+                                     1 << 31};
+
 TEST(CfgVectors, OperatorsOnIntegers) {
-  for (const Op op : {Op::Add, Op::Sub, Op::And, Op::Or, Op::Xor, Op::Neg, Op::Ones, Op::Shl}) {
+  for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::And, Op::Or, Op::Xor, Op::Neg, Op::Abs, Op::Ones, Op::Below}) {
     OneLoop loop(3);
-    const Id a = loop.load(0, cfg::Mem::I64, loop.i());
-    const Id b = op == Op::Shl ? loop.constant(5) : loop.load(1, cfg::Mem::I64, loop.i());
-    loop.store(2, cfg::Mem::I64, loop.i(), loop.make(op, Type::I64, a, op == Op::Neg || op == Op::Ones ? kNone : b));
-    compare(loop.end(), std::vector<int64_t>{5, -3, 7, std::numeric_limits<int64_t>::min(), 0, 1 << 20, -1},
-            {{0, kThird, 2 * kThird}});
+    const Id a = loop.load(0, cfg::Mem::I64, loop.i()), b = loop.load(1, cfg::Mem::I64, loop.i());
+    loop.store(2, cfg::Mem::I64, loop.i(), loop.make(op, Type::I64, a, cfg::info(op).operands > 1 ? b : kNone));
+    compare(loop.end(), kIntegers, {{0, kThird, 2 * kThird}});
+  }
+  for (const Op op : {Op::Shl, Op::Shr})
+    for (const int64_t by : {1, 5, 32, 63}) {
+      OneLoop loop(2);
+      const Id a = loop.load(0, cfg::Mem::I64, loop.i());
+      loop.store(1, cfg::Mem::I64, loop.i(), loop.make(op, Type::I64, a, loop.constant(by)));
+      compare(loop.end(), kIntegers, {{0, kThird}});
+    }
+}
+
+TEST(CfgVectors, IntegersThatAreCutOff) {
+  using cfg::Mem;
+  for (const Mem mem : {Mem::I8, Mem::U8, Mem::I16, Mem::U16, Mem::I32, Mem::U32}) {
+    OneLoop loop(2);
+    loop.store(1, Mem::I64, loop.i(), loop.extend(loop.load(0, Mem::I64, loop.i()), mem));
+    compare(loop.end(), kIntegers, {{0, kThird}});
+  }
+}
+
+TEST(CfgVectors, FloatsOfSmallIntegers) {
+  using cfg::Mem;
+  for (const Mem mem : {Mem::I8, Mem::U8, Mem::I16, Mem::U16, Mem::I32, Mem::U32}) {
+    OneLoop loop(2);
+    const Id a = loop.make(Op::Sub, Type::I64, loop.load(0, mem, loop.i()), loop.constant(100));
+    loop.store(1, Mem::F64, loop.i(), loop.make(Op::ToF64, Type::F64, a));
+    compare(loop.end(), std::vector<uint8_t>{1, 200, 255, 128, 127, 0, 3, 77, 254, 100, 13, 0, 0, 0}, {{0, kThird}});
   }
 }
 
