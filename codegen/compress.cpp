@@ -84,8 +84,10 @@ FRAMEJIT_INLINE inline bool for_each_vector(const Row& row, F&& f, All&& all) {
   return true;
 }
 
-/// What is done in the lanes of L, with a row of a mask, an array in one piece and elements in one piece, of which
-/// there are `room`: how many are true, or -1 if that is not right.
+// Work in the lanes of L, on a row of a mask, all elements of an array in one piece, and in another piece those few
+// that are true, for which there is room for `room`. It gives how many are true, or -1 if that does not fit.
+
+/// The few get what all have.
 struct Compress {
   using All = const char*;
   using Few = char*;
@@ -109,7 +111,7 @@ struct Compress {
   }
 };
 
-/// The other way; elements that are not true become 0.
+/// All get what the few have; those that are not true become 0.
 struct Expand {
   using All = char*;
   using Few = const char*;
@@ -128,7 +130,7 @@ struct Expand {
   }
 };
 
-/// The same, but elements that are not true stay.
+/// The same, but those that are not true stay.
 struct Put {
   using All = char*;
   using Few = const char*;

@@ -74,7 +74,8 @@ struct WideLanes {
   }
 };
 
-/// AVX2 moves lanes by their numbers, which are in tables: of 4 bytes each, for any elements.
+/// AVX2 has an instruction that moves lanes of 4 bytes, and gets for each lane the number of the one that goes there.
+/// These numbers are in tables, by which elements are true.
 template <class T>
 struct Lanes {
   static constexpr int64_t kItem = sizeof(T), kCount = 32 / kItem;
