@@ -111,8 +111,9 @@ struct Compress {
   }
 };
 
-/// All get what the few have; those that are not true become 0.
-struct Expand {
+/// All get what the few have; those that are not true become 0, or stay.
+template <bool kZeroes>
+struct Spread {
   using All = char*;
   using Few = const char*;
   template <class L>
@@ -121,31 +122,14 @@ struct Expand {
     const auto some_of = [&](int64_t i, int64_t count, uint32_t some) FRAMEJIT_INLINE {
       const int64_t more = std::popcount(some);
       if (taken + more > room) return false;
-      L::expand(few + taken * L::kItem, room - taken, some, all + i * L::kItem, count);
+      const char* const from = few + taken * L::kItem;
+      if constexpr (kZeroes) L::expand(from, room - taken, some, all + i * L::kItem, count);
+      else L::put(from, room - taken, some, all + i * L::kItem);
       taken += more;
       return true;
     };
     const auto all_of = [](int64_t) FRAMEJIT_INLINE { return false; };
-    return for_each_vector<L, false>(row, some_of, all_of) ? taken : -1;
-  }
-};
-
-/// The same, but those that are not true stay.
-struct Put {
-  using All = char*;
-  using Few = const char*;
-  template <class L>
-  FRAMEJIT_INLINE static int64_t run(const Row& row, char* all, const char* few, int64_t room) {
-    int64_t taken = 0;
-    const auto some_of = [&](int64_t i, int64_t, uint32_t some) FRAMEJIT_INLINE {
-      const int64_t more = std::popcount(some);
-      if (taken + more > room) return false;
-      L::put(few + taken * L::kItem, room - taken, some, all + i * L::kItem);
-      taken += more;
-      return true;
-    };
-    const auto all_of = [](int64_t) FRAMEJIT_INLINE { return false; };
-    return for_each_vector<L, true>(row, some_of, all_of) ? taken : -1;
+    return for_each_vector<L, !kZeroes>(row, some_of, all_of) ? taken : -1;
   }
 };
 
@@ -234,7 +218,7 @@ template <class T>
 int64_t expand_row(const Row& row, char* all, const char* few, int64_t stride, int64_t room) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   if constexpr (kItem >= 4)
-    if (has_vectors(row, kItem, stride)) return in_vectors<Expand, T>(row, all, few, room);
+    if (has_vectors(row, kItem, stride)) return in_vectors<Spread<true>, T>(row, all, few, room);
   std::memset(all, 0, static_cast<std::size_t>(row.length * kItem));
   if (room == 0) return 0;
   int64_t taken = 0;
@@ -253,7 +237,8 @@ template <class T>
 int64_t put_row(const Row& row, char* all, int64_t all_stride, const char* few, int64_t few_stride, int64_t room) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   if constexpr (kItem >= 4)
-    if (has_vectors(row, kItem, all_stride) && few_stride == kItem) return in_vectors<Put, T>(row, all, few, room);
+    if (has_vectors(row, kItem, all_stride) && few_stride == kItem)
+      return in_vectors<Spread<false>, T>(row, all, few, room);
   int64_t taken = 0;
   for_each_of(row, [&](int64_t i, bool takes) {
     if (takes && taken < room) std::memcpy(all + i * all_stride, few + taken * few_stride, sizeof(T));

