@@ -449,9 +449,12 @@ def _linspace(
     delta = last - first
     if count <= 0:
         graph_break("np.linspace with a step of 0")
-    if not 1e-280 < abs(delta) < 1e300:
-        raise ValueError("np.linspace with a step of 0, or one that warns")
-    result *= delta / count
+    if not abs(delta) < 1e300:
+        raise ValueError("np.linspace of huge numbers")
+    step = delta / count
+    if abs(step) * 1e7 < abs(delta):
+        raise ValueError("np.linspace with a step that underflows, or with many numbers")
+    result *= step
     result += first
     if endpoint and num > 1:
         result[-1, ...] = last
