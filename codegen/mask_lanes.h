@@ -1,4 +1,5 @@
-// What a vector does with elements under a mask: those that are true are moved together, or apart again.
+// Vector operations on the elements of an array that a boolean mask selects: `compress` copies the selected elements
+// next to each other, `expand` and `put` copy them back to their places.
 //
 // `WideLanes` needs AVX-512, `Lanes` AVX2. No vector is in a signature, so loops over them are written once: such a
 // loop is inlined into a function for each of both.
