@@ -353,7 +353,7 @@ class Runner : ProductParts {
             if (packs_a) {
               if (column == block.column)
                 pack_a(rows_of_a(block.batch, row, row + rows, at, k, produced, number), rows, k, a_panel,
-                       row + 2 * most <= block.row_end ? most * p_.a_row : 0);
+                       !produce_ && row + 2 * most <= block.row_end ? most * p_.a_row : 0);
               args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
               if (blocks > 1) a_panel += p_.way.a_panel;
             } else {
