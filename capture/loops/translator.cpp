@@ -215,7 +215,7 @@ uint32_t LoopTranslator::level_of(const LoopState& at) {
 }
 
 bool LoopTranslator::has_tags(uint32_t pc) {
-  return !recursion.is_recursion && in_nest(pc) && request.view->is_loop_head(pc);
+  return !recursion.is_recursion && in_nest(pc) && (request.view->is_loop_head(pc) || !hints_.twins.empty());
 }
 
 bool LoopTranslator::is_dead_at(uint32_t pc, std::size_t local) {
@@ -262,7 +262,7 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
     if (alone && !part.is_fixed) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
-  if (to.frames.size() == 1 && has_tags(f.pc)) compare_versions(f.pc, f.locals);
+  if (to.frames.size() == 1 && has_tags(f.pc) && request.view->is_loop_head(f.pc)) compare_versions(f.pc, f.locals);
   new_block(level_of(to));
   if (to.frames.size() == 1) begins_at.back() = f.pc;
   if (to.frames.size() == 1 && ++versions_[{f.pc, rounds_of_tuples(f)}] > kMostVersions)

@@ -127,11 +127,11 @@ void LoopTranslator::tag(LoopState& to) {
   for (auto& [key, attribute] : to.attributes) for_each_part(attribute.value, count);
   const Twins twin_of = twins_at(f.pc);
   const std::set<std::size_t> equal = part_twins(f.locals, twin_of, holders);
-  const bool tags_all = loops().size() > 1;
+  const bool is_head = request.view->is_loop_head(f.pc), tags_all = is_head && loops().size() > 1;
   const auto is_tagged = [&](std::size_t k) {
     const Typed& v = f.locals[k];
     if (!tags_all && twin_of.count(k) == 0) return false;
-    const bool is_either = hints_.either.count(k) != 0 && v.kind != Kind::Either && v.wide_number();
+    const bool is_either = is_head && hints_.either.count(k) != 0 && v.kind != Kind::Either && v.wide_number();
     return (is_either || is_dead_at(f.pc, k)) && tag_of(v, k);
   };
   Holders others = holders;  // without those that can be tagged

@@ -188,7 +188,7 @@ void choose_values(Cfg& cfg) {
     bool good = a.block != b;
     for (std::size_t i = 0; i < a.args.size(); ++i) {
       if (a.args[i] == c.args[i]) continue;
-      ++choices;
+      choices += !cfg.is_const(a.args[i]) || !cfg.is_const(c.args[i]);  // the others are a comparison's result
       const Type type = cfg.at(a.args[i]).type;
       good = good && cfg.at(a.args[i]).lanes == 1;  // of vectors a number cannot choose
       // A float that waits for the one of the round before waits longer than for a branch that is foreseen, unless it

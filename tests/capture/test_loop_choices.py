@@ -144,3 +144,35 @@ def test_the_greatest_so_far_is_chosen_without_a_branch(form):
         marked(ARRAYS["mixed"], 0)
     (text,) = [entry["graph"] for entry in marked._report()["entries"] if entry["kind"] == "loop"]
     assert "f64 = select" in text
+
+
+def found_by_halves(table, wanted):
+    total = 0
+    for k in range(len(wanted)):
+        low, high = 0, len(table)
+        while low < high:
+            middle = (low + high) // 2
+            if table[middle] < wanted[k]:
+                low = middle + 1
+            else:
+                high = middle
+        total += low
+    return total
+
+
+@pytest.mark.parametrize("count", [0, 1, 33, 900])
+def test_arms_that_bind_one_object_to_two_names_meet(count):
+    """`high is middle` behind one arm only: a value tells, so that what follows the arms is compiled once."""
+    marked = fj.jit(found_by_halves)
+    table = np.sort(np.random.default_rng(3).normal(size=count))
+    for wanted in (table[:1], table, -table, np.full(7, np.nan), np.zeros(0)):
+        for _ in range(3):
+            check_same(run(found_by_halves, (table, wanted)), run(marked, (table, wanted)), "found_by_halves")
+    inner = [
+        block
+        for entry in marked._report()["entries"]
+        for block in entry["graph"].split("\nblock")
+        if "depth 2" in block and "load" in block
+    ]
+    assert [block for block in inner if block.count("select") < 3] == []
+    assert bool(inner) == (count > 0)
