@@ -753,20 +753,10 @@ void CfgVectors::jump_if(Id id, bool truth, const asmjit::Label& to) {
     cc_.kortestw(bad, bad);
     return void(cc_.j(truth ? Cond::kZ : Cond::kNZ, to));
   }
-  // A number that is not finite gives NaN when it is subtracted from itself.
+  // A number less itself is 0, of which no bit is set, or NaN if it is not finite.
   const Vec difference = fresh_like(of);
-  const Gp bits = cc_.newInt32();
-  constexpr int kUnordered = 3;
-  if (f64) {
-    cc_.vsubpd(difference, v, v);
-    cc_.vcmppd(difference, difference, difference, kUnordered);
-    cc_.vmovmskpd(bits, difference);
-  } else {
-    cc_.vsubps(difference, v, v);
-    cc_.vcmpps(difference, difference, difference, kUnordered);
-    cc_.vmovmskps(bits, difference);
-  }
-  cc_.test(bits, bits);
+  f64 ? cc_.vsubpd(difference, v, v) : cc_.vsubps(difference, v, v);
+  cc_.vptest(difference, difference);
   cc_.j(truth ? Cond::kZ : Cond::kNZ, to);
 }
 

@@ -86,11 +86,17 @@ Id Rounds::address(const Access& a) {
   return a.node.imm == 0 ? out : make(Op::Add, out, constant(a.node.imm));
 }
 
-std::pair<Id, Id> Rounds::span(const Access& a, Id more) {
+Rounds::Span Rounds::span(const Access& a, Id more) {
   const Id first = address(a), size = constant(size_of(a.node.mem));
-  if (a.stride == 0) return {first, make(Op::Add, first, size)};
-  const Id other = make(Op::Add, first, make(Op::Mul, more, constant(a.stride)));
-  return {a.stride > 0 ? first : other, make(Op::Add, a.stride > 0 ? other : first, size)};
+  if (a.stride == 0) return {first, size};
+  const Id way = make(Op::Mul, more, constant(a.stride > 0 ? a.stride : -a.stride));
+  return {a.stride > 0 ? first : make(Op::Sub, first, way), make(Op::Add, way, size)};
+}
+
+Id Rounds::meet(const Span& a, const Span& b) {
+  // From the first place of b that reaches a on, up to the last one.
+  const Id before = make(Op::Add, b.bytes, constant(-1));
+  return make(Op::Below, make(Op::Add, make(Op::Sub, b.first, a.first), before), make(Op::Add, a.bytes, before));
 }
 
 bool Rounds::is_used_outside() const {

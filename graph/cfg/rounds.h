@@ -65,8 +65,15 @@ class Rounds : protected RoundNodes {
 
   Id address(const Access& a);
 
-  /// The first byte of all rounds and the one behind the last.
-  std::pair<Id, Id> span(const Access& a, Id more);
+  struct Span {
+    Id first, bytes;
+  };
+
+  /// The bytes of all rounds.
+  Span span(const Access& a, Id more);
+
+  /// Have they a byte in common?
+  Id meet(const Span& a, const Span& b);
 
   /// Do other blocks use values of the loop, but those that it hands on?
   bool is_used_outside() const;

@@ -246,7 +246,7 @@ class Unrolled : Rounds {
       if (load.stores) continue;
       for (const Access& store : accesses_) {
         if (!store.stores || !is_one_family(store, load) || store.node.mem != load.node.mem) continue;
-        if (load.stride == 0 || load.node.imm != store.node.imm - store.stride) continue;
+        if (load.node.imm != store.node.imm - store.stride) continue;
         late_values_.insert(load.id);
         if (carried_.size() < kMostCarried) carried_.push_back({load.place, kNone});
         break;
@@ -294,18 +294,19 @@ class Unrolled : Rounds {
     }
   }
 
-  /// The first byte of all rounds and the one behind the last.
-  std::pair<Id, Id> bytes(const Access& a, Id more) {
+  /// The bytes of all rounds.
+  Span bytes(const Access& a, Id more) {
     const auto stride = strides_.find(a.node.args[0]);
     if (by_value_.count(a.id) == 0 || stride == strides_.end()) return span(a, more);
-    const Id first = address(a), last = make(Op::Add, first, make(Op::Mul, more, stride->second));
-    const Id falls = make(Op::Lt, last, first);
+    const Id first = address(a), way = make(Op::Mul, more, stride->second);
+    const Id last = make(Op::Add, first, way), falls = make(Op::Lt, last, first);
     const auto choose = [&](Id yes, Id no) {
       const Id chosen = make(Op::Select, falls, yes);
       cfg_.nodes[chosen].args[2] = no;
       return chosen;
     };
-    return {choose(last, first), make(Op::Add, choose(first, last), constant(size_of(a.node.mem)))};
+    const Id length = choose(make(Op::Sub, constant(0), way), way);
+    return {choose(last, first), make(Op::Add, length, constant(size_of(a.node.mem)))};
   }
 
   static bool is_same_place(const Node& a, const Node& b) {
@@ -332,9 +333,7 @@ class Unrolled : Rounds {
       require(make(Op::Below, make(Op::Sub, distance, constant(low)), constant(high - low + 1)), false, other);
       return;
     }
-    const auto [a, a_end] = bytes(store, more);
-    const auto [b, b_end] = bytes(load, more);
-    require(make(Op::Or, make(Op::Le, a_end, b), make(Op::Le, b_end, a)), true, other);
+    require(meet(bytes(store, more), bytes(load, more)), false, other);
   }
 
   /// Of a pending store at the same place, or none.

@@ -31,6 +31,8 @@ constexpr std::size_t kMostTests = 40;
 constexpr int64_t kFewRounds = 4;  // fewer are done one by one
 constexpr int64_t kFewLanes = 4;   // the least that are done at once
 constexpr int kWideBytes = 64;     // vectors of this size take a number of lanes
+constexpr int64_t kMostCount = int64_t{1} << 62;
+constexpr std::size_t kMostTwice = 32;  // nodes of rounds that are done in two vectors
 
 class Vectors : Rounds {
  public:
@@ -334,6 +336,7 @@ class Vectors : Rounds {
   };
 
   bool find_meetings() {
+    twice_ = can_be_twice();
     for (std::size_t s = 0; s < accesses_.size(); ++s) {
       if (!accesses_[s].stores) continue;
       for (std::size_t o = 0; o < accesses_.size(); ++o) {
@@ -344,14 +347,21 @@ class Vectors : Rounds {
         const Node &a = store.node, &b = other.node;
         if (store.stride == other.stride && size_of(a.mem) == size_of(b.mem) && a.args[0] == b.args[0] &&
             a.args[1] == b.args[1] && a.scale == b.scale) {
-          if (is_apart(a.imm - b.imm, store.stride, behind)) continue;
-          return false;
+          if (!is_apart(a.imm - b.imm, store.stride, behind, lanes_)) return false;
+          twice_ = twice_ && is_apart(a.imm - b.imm, store.stride, behind, 2 * lanes_);
+          continue;
         }
         if (!passed_ && may_pass(store, other)) passed_ = {s, o, behind};
         else meetings_.push_back({s, o, behind});
       }
     }
     return meetings_.size() <= kMostTests;
+  }
+
+  /// Are the rounds so short that counting them takes a large part of their time?
+  bool can_be_twice() const {
+    if (bytes_ == kWideBytes || !in_order_.empty() || order_.size() > kMostTwice) return false;
+    return std::none_of(order_.begin(), order_.end(), [&](const Step& s) { return cfg_.at(s.id).op == Op::Call; });
   }
 
   /// Does each round read one number, at a fixed address, before it stores, and may a store of the loop reach that
@@ -381,12 +391,12 @@ class Vectors : Rounds {
 
   /// Does what is stored `distance` bytes above what the other access reads in the same round not change what other
   /// rounds read?
-  bool is_apart(int64_t distance, int64_t stride, bool behind) const {
+  static bool is_apart(int64_t distance, int64_t stride, bool behind, int64_t rounds) {
     if (stride < 0) {
       distance = -distance;
       stride = -stride;
     }
-    return distance <= (behind ? -stride : 0) || distance >= lanes_ * stride;
+    return distance <= (behind ? -stride : 0) || distance >= rounds * stride;
   }
 
   Node lanes_of(Op op, Type type, Id a = kNone, Id b = kNone, Id c = kNone) const {
@@ -434,20 +444,16 @@ class Vectors : Rounds {
     return step.where == kNone && asks_sign && cfg_.at(n.args[1]).type == Type::I64 ? n.args[1] : kNone;
   }
 
-  /// A store that waits for all loads and checks.
+  /// What waits until all loads of rounds that are done at once are done.
   struct Waiting {
-    Id id, value, where;
+    std::vector<Node> stores;
+    Id words = kNone;   // below 0 in lanes in which a sum has overflowed
+    Id finite = kNone;  // not finite in lanes in which a number that is asked for is not
   };
 
-  /// The rounds of all lanes, or of the first `count`, up to what the next round gets. What they add to sums is added
-  /// to `in_lanes`, which gets what the last round knows too; if there are none, the numbers get both. Where a check
-  /// fails, control goes along the edge.
-  std::vector<Id> rounds(const std::vector<Id>& state, Id count, std::vector<Id>* in_lanes, const Edge& fails) {
-    enter(state);
+  /// The rounds of all lanes, or of the first `count`, without their stores.
+  void lanes(Id count, const Edge& fails, Waiting& waiting) {
     vectors_.clear();
-    std::vector<Waiting> stores;
-    bool polled = false;
-    Id words = kNone;  // below 0 in lanes in which a sum has overflowed
     for (const Step& step : order_) {
       const Node n = cfg_.at(step.id);
       const auto where_it_holds = [&](Id v, Node otherwise) {
@@ -456,16 +462,9 @@ class Vectors : Rounds {
       };
       Node other;
       switch (n.op) {
-        case Op::Poll: {
-          if (std::exchange(polled, true)) break;
-          Node waits;
-          waits.op = Op::Waits;
-          waits.type = Type::I64;
-          require(add(waits), false, fails);
-          break;
-        }
         case Op::Check:
           if (const Id word = sign_word(step); word != kNone) {
+            Id& words = waiting.words;
             words = words == kNone ? vector(word) : add(lanes_of(Op::Or, Type::I64, words, vector(word)));
             break;
           }
@@ -473,26 +472,67 @@ class Vectors : Rounds {
           other.imm = 1;
           require(test(Op::AllOf, where_it_holds(vector(n.args[0]), other), count), true, fails);
           break;
-        case Op::CheckFinite:
+        case Op::CheckFinite: {
           if (in_order_.count(n.args[0]) != 0) break;  // asked of the sum of all lanes
           other.type = cfg_.at(n.args[0]).type;
-          require(test(Op::Finite, where_it_holds(vector(n.args[0]), other), count), true, fails);
+          const Id asked = where_it_holds(vector(n.args[0]), other);
+          if (!twice_ || other.type != Type::F64) {
+            require(test(Op::Finite, asked, count), true, fails);
+            break;
+          }
+          Id& finite = waiting.finite;
+          if (finite == kNone) {
+            finite = asked;
+          } else {
+            // 0, or NaN.
+            const Id before = add(lanes_of(Op::Sub, Type::F64, finite, finite));
+            finite = add(lanes_of(Op::Add, Type::F64, asked, before));
+          }
           break;
+        }
         case Op::Load:
           if (form(step.id).kind == Form::Lanes)
             vectors_[step.id] = load(n, access_of(step.id).stride, count, step.where);
+          else if (const auto at = read_before_.find(step.id); at != read_before_.end()) scalars_[step.id] = at->second;
           else scalar(step.id);
           break;
         case Op::Store: {
-          const Id value = vector(n.args[2]);  // the block that checks end in follows
-          stores.push_back({step.id, value, step.where});
+          const int64_t stride = access_of(step.id).stride;
+          Node made = at_first_byte(n, stride, count);
+          made.args[2] = ordered(vector(n.args[2]), stride);
+          made.where = ordered(vector(step.where), stride);
+          waiting.stores.push_back(made);
           break;
         }
         default: break;
       }
     }
-    if (words != kNone)
-      require(test(Op::AllOf, add(lanes_of(Op::Le, Type::I64, splat(constant(0)), words)), count), true, fails);
+  }
+
+  /// The rounds of all lanes, or of the first `count`, up to what the next round gets. What they add to sums is added
+  /// to `in_lanes`, which gets what the last round knows too; if there are none, the numbers get both. Where a check
+  /// fails, control goes along the edge.
+  std::vector<Id> rounds(std::vector<Id> state, Id count, std::vector<Id>* in_lanes, const Edge& fails,
+                         bool twice = false) {
+    if (std::any_of(order_.begin(), order_.end(), [&](const Step& s) { return cfg_.at(s.id).op == Op::Poll; })) {
+      Node waits;
+      waits.op = Op::Waits;
+      waits.type = Type::I64;
+      require(add(waits), false, fails);
+    }
+    Waiting waiting;
+    enter(state);
+    lanes(count, fails, waiting);
+    if (twice) {
+      state = next_of(count, in_lanes, {});
+      enter(state);
+      lanes(count, fails, waiting);
+    }
+    if (waiting.words != kNone) {
+      const Id holds = add(lanes_of(Op::Le, Type::I64, splat(constant(0)), waiting.words));
+      require(test(Op::AllOf, holds, count), true, fails);
+    }
+    if (waiting.finite != kNone) require(test(Op::Finite, waiting.finite, count), true, fails);
     std::map<std::size_t, Id> totals;
     for (std::size_t i = 0; i < params_.size(); ++i) {
       if (params_[i].kind != Param::InOrder) continue;
@@ -504,13 +544,12 @@ class Vectors : Rounds {
       totals[i] = add(total);
       require(test(Op::Finite, totals[i], kNone), true, fails);
     }
-    for (const Waiting& w : stores) {
-      const int64_t stride = access_of(w.id).stride;
-      Node n = at_first_byte(cfg_.at(w.id), stride, count);
-      n.args[2] = ordered(w.value, stride);
-      n.where = ordered(vector(w.where), stride);
-      add(n);
-    }
+    for (const Node& store : waiting.stores) add(store);
+    return next_of(count, in_lanes, totals);
+  }
+
+  /// What the round behind all lanes, or the first `count`, gets.
+  std::vector<Id> next_of(Id count, std::vector<Id>* in_lanes, const std::map<std::size_t, Id>& totals) {
     std::vector<Id> next;
     const Id done = count == kNone ? constant(lanes_) : count;
     std::size_t lanes = 0;
@@ -526,7 +565,7 @@ class Vectors : Rounds {
           next.push_back(make(Op::Add, scalar(p), test(Op::SumOf, vector(param.added), count)));
         }
       } else if (param.kind == Param::InOrder) {
-        next.push_back(totals[i]);
+        next.push_back(totals.at(i));
       } else if (param.kind == Param::OfLast && in_lanes) {
         (*in_lanes)[lanes++] = vector(param.next);
         next.push_back(scalar(p));
@@ -611,6 +650,7 @@ class Vectors : Rounds {
     const Edge one_by_one{otherwise, state};
     const Id more = left(state);
     require(at_least(takes_count ? kFewRounds : lanes_, more), true, one_by_one);
+    require_order(state, one_by_one);
     bool has_sums = false;
     for (std::size_t i = 0; i < params_.size(); ++i) {
       if (params_[i].kind != Param::Sums) continue;
@@ -618,6 +658,7 @@ class Vectors : Rounds {
       constexpr int64_t kMost = int64_t{1} << 61;
       require(make(Op::Below, make(Op::Add, state[i], constant(kMost)), constant(2 * kMost)), true, one_by_one);
     }
+    Id near = kNone;  // so near that two vectors may meet
     for (const Meeting& m : meetings_) {
       const Access &store = accesses_[m.store], &other = accesses_[m.other];
       const int64_t size = size_of(store.node.mem);
@@ -626,17 +667,26 @@ class Vectors : Rounds {
         const Id apart = store.stride > 0 ? make(Op::Sub, a, b) : make(Op::Sub, b, a);
         // From 1 on, or from -size + 1 on, up to all lanes.
         const int64_t low = m.behind ? 1 - size : 1;
-        require(make(Op::Below, make(Op::Sub, apart, constant(low)), constant(lanes_ * size - low)), false, one_by_one);
+        const Id above = make(Op::Sub, apart, constant(low));
+        require(make(Op::Below, above, constant(lanes_ * size - low)), false, one_by_one);
+        if (!twice_) continue;
+        const Id is_near = make(Op::Below, above, constant(2 * lanes_ * size - low));
+        near = near == kNone ? is_near : make(Op::Or, near, is_near);
       } else {
-        const auto [a, a_end] = span(store, more);
-        const auto [b, b_end] = span(other, more);
-        require(make(Op::Or, make(Op::Le, a_end, b), make(Op::Le, b_end, a)), true, one_by_one);
+        require(meet(span(store, more), span(other, more)), false, one_by_one);
       }
     }
     if (passed_) {
       const Id off = make(Op::And, distance(state), constant(size_of(accesses_[passed_->store].node.mem) - 1));
       require(make(Op::Eq, off, constant(0)), true, one_by_one);
     }
+    if (!passed_) {
+      // No store of the loop reaches what all rounds read at one place.
+      enter(state);
+      for (const Access& a : accesses_)
+        if (!a.stores && a.stride == 0) read_before_[a.id] = scalar(a.id);
+    }
+    const uint32_t twice = twice_ ? block(level) : kNone;
     const uint32_t wide = block(level), rest = takes_count || ends_ ? block(outside) : head_;
     const auto with = [](std::vector<Id> a, const std::vector<Id>& b) {
       a.insert(a.end(), b.begin(), b.end());
@@ -646,26 +696,39 @@ class Vectors : Rounds {
     std::vector<Id> in_lanes;
     for (std::size_t i = 0; i < params_.size(); ++i)
       if (is_in_lanes(params_[i])) in_lanes.push_back(splat(params_[i].kind == Param::Sums ? constant(0) : state[i]));
-    if (takes_count) branch(at_least(all, more), {wide, with(state, in_lanes)}, {rest, state});
-    else jump({wide, with(state, in_lanes)});
-    // All lanes.
+    const Id last = last_start(state, all), last_twice = twice_ ? last_start(state, 2 * all) : kNone;
+    if (takes_count) {
+      branch(at_least(all, more), {wide, with(state, in_lanes)}, {rest, state});
+    } else if (twice_) {
+      if (near != kNone) require(near, false, {wide, with(state, in_lanes)});
+      branch(at_least(2 * all, more), {twice, with(state, in_lanes)}, {wide, with(state, in_lanes)});
+    } else {
+      jump({wide, with(state, in_lanes)});
+    }
     const auto begin_lanes = [&](uint32_t b) {
       state = begin(b);
       for (Id& v : in_lanes) v = cfg_.add_param(b, cfg_.at(v).type, static_cast<uint8_t>(lanes_));
     };
-    begin_lanes(wide);
     const auto aside = [&](uint32_t to, const std::vector<Id>& now, const std::vector<Id>& added) -> Edge {
       if (added.empty()) return {to, now};
       const uint32_t held = std::exchange(at_, block(outside));
       jump({to, gathered(now, added)});
       return {std::exchange(at_, held), {}};
     };
+    if (twice_) {
+      begin_lanes(twice);
+      const std::vector<Id> next = rounds(state, kNone, &in_lanes, aside(head_, state, in_lanes), true);
+      require(starts_by(next, last_twice), false, {twice, with(next, in_lanes)});
+      branch(starts_by(next, last), {wide, with(next, in_lanes)}, aside(rest, next, in_lanes));
+    }
+    // All lanes.
+    begin_lanes(wide);
     const Edge fails = aside(head_, state, in_lanes);
     const uint32_t some_lanes = passed_ ? block(level) : kNone;
     if (passed_) require(passes(state, constant(all)), false, {some_lanes, with(state, in_lanes)});
     std::vector<Id> next = rounds(state, kNone, &in_lanes, fails);
     const auto go_on = [&](const std::vector<Id>& added) {
-      const Id again = at_least(all, left(next));
+      const Id again = starts_by(next, last);
       const Edge done = aside(rest, next, added);
       branch(again, {wide, with(next, added)}, done);
     };
@@ -713,6 +776,29 @@ class Vectors : Rounds {
   /// Of so many rounds that are left, can those be done at once?
   Id at_least(int64_t rounds, Id more) { return make(Op::Le, constant(ends_ ? rounds - 1 : rounds), more); }
 
+  /// Goes on if the count does not wrap around until the end.
+  void require_order(const std::vector<Id>& state, const Edge& other) {
+    enter(state);
+    const Id now = scalar(count_), end = scalar(end_);
+    const auto is_small = [&](Id v) {
+      const std::optional<Interval> known = interval(cfg_, v);
+      return known && is_within(known->low, kMostCount) && is_within(known->high, kMostCount);
+    };
+    if (!is_small(now) || !is_small(end))
+      require(step_ > 0 ? make(Op::Le, now, end) : make(Op::Le, end, now), true, other);
+  }
+
+  /// The count at which so many rounds are left.
+  Id last_start(const std::vector<Id>& state, int64_t rounds) {
+    enter(state);
+    return make(Op::Add, scalar(end_), constant(-step_ * (ends_ ? rounds - 1 : rounds)));
+  }
+
+  Id starts_by(const std::vector<Id>& state, Id last) {
+    enter(state);
+    return step_ > 0 ? make(Op::Le, scalar(count_), last) : make(Op::Le, last, scalar(count_));
+  }
+
   /// The loop is over: a block with the state of the round that there is not.
   void hand_on(uint32_t over) {
     const std::vector<Id> state = begin(over);
@@ -744,6 +830,7 @@ class Vectors : Rounds {
 
   const int bytes_;
   int lanes_ = 0;
+  bool twice_ = false;     // vectors are done in pairs as long as there are as many rounds
   bool ends_ = false;      // the loop as it was need not do the last round
   std::set<Id> skipped_;   // copies that sums stand for
   std::set<Id> unknown_;   // parameters that have no form
@@ -751,6 +838,7 @@ class Vectors : Rounds {
   std::vector<Param> params_;
   std::vector<Meeting> meetings_;
   std::optional<Meeting> passed_;  // the store may come to what the other access reads
+  std::map<Id, Id> read_before_;   // by the load: what all rounds read at one place
   std::map<Id, Id> vectors_;       // of the state that is being built
 };
 

@@ -138,9 +138,10 @@ class OneLoop {
     g_.exits[2].values.push_back(param);
     return param;
   }
-  Id add_exact(Id a, Id b) {
+  Id add_exact(Id a, Id b) { return exact(Op::AddExact, a, b); }
+  Id exact(Op op, Id a, Id b) {
     Node n;
-    n.op = Op::AddExact;
+    n.op = op;
     n.type = Type::I64;
     n.args[0] = a;
     n.args[1] = b;
@@ -211,7 +212,7 @@ void fill(Memory& m, const std::vector<T>& values) {
     std::memcpy(m.at(i * sizeof(T)), &values[i % values.size()], sizeof(T));
 }
 
-/// All lengths from nothing to beyond three vectors, with arrays at these offsets of one memory.
+/// All lengths from nothing to beyond three of the largest vectors, with arrays at these offsets of one memory.
 template <class T>
 void compare(const Cfg& plain, const std::vector<T>& values, const std::vector<std::vector<std::size_t>>& places,
              bool vectors = true) {
@@ -223,9 +224,9 @@ void compare(const Cfg& plain, const std::vector<T>& values, const std::vector<s
     ASSERT_EQ(cfg::verify(passes), "") << cfg::print(passes);
     EXPECT_EQ(has_vectors(passes), vectors) << cfg::print(passes);
     const Kernel kernel(passes, isa);
-    const int lanes = (isa == Isa::Avx512 ? 64 : 32) / (std::is_same_v<T, float> ? 4 : 8);
+    constexpr int kLanes = 64 / (std::is_same_v<T, float> ? 4 : 8);
     for (const std::vector<std::size_t>& offsets : places)
-      for (int64_t n = 0; n <= 3 * lanes + 2; ++n)
+      for (int64_t n = 0; n <= 3 * kLanes + 2; ++n)
         for (const unsigned char waits : {0, 1}) {
           Memory memories[3];
           int64_t left[3], out[3][4] = {};
@@ -475,6 +476,54 @@ TEST(CfgVectors, AStoreOfIntegersThatComesToWhatIsReadAtOnePlace) {
     }
 }
 
+/// The most vectors that one block loads.
+std::size_t most_loads(const Cfg& g) {
+  std::size_t most = 0;
+  for (const cfg::Block& b : g.blocks) {
+    const auto loads = std::count_if(b.nodes.begin(), b.nodes.end(),
+                                     [&](Id id) { return g.at(id).op == Op::Load && g.at(id).lanes > 1; });
+    most = std::max(most, static_cast<std::size_t>(loads));
+  }
+  return most;
+}
+
+TEST(CfgVectors, ShortRoundsAreDoneInPairsOfVectors) {
+  for (const bool checked : {false, true}) {
+    Cfg g = scaled_sum(checked);
+    cfg::optimize(g, 32);
+    EXPECT_EQ(most_loads(g), 4u) << cfg::print(g);
+  }
+  // What stands 6 numbers in front is stored by the vector before.
+  OneLoop loop(1);
+  loop.store(0, cfg::Mem::F64, loop.i(), loop.make(Op::Neg, Type::F64, loop.load(0, cfg::Mem::F64, loop.i(), -6)));
+  Cfg g = loop.end();
+  compare(g, kFinite, {{80}});
+  cfg::optimize(g, 32);
+  EXPECT_EQ(most_loads(g), 1u) << cfg::print(g);
+}
+
+TEST(CfgVectors, WhatAllRoundsReadIsReadOnce) {
+  // out[i] = a[i] * b[2], where b is apart.
+  OneLoop loop(3);
+  const Id a = loop.load(0, cfg::Mem::F64, loop.i()), b = loop.load(1, cfg::Mem::F64, loop.constant(2));
+  loop.store(2, cfg::Mem::F64, loop.i(), loop.make(Op::Mul, Type::F64, a, b));
+  Cfg g = loop.end();
+  cfg::optimize(g, 32);
+  const cfg::Shape shape = cfg::shape_of(g);
+  std::size_t in_vectors = 0;
+  for (uint32_t k = 0; k < g.blocks.size(); ++k) {
+    const auto has = [&](bool vectors) {
+      return std::any_of(g.blocks[k].nodes.begin(), g.blocks[k].nodes.end(),
+                         [&](Id id) { return g.at(id).op == Op::Load && (g.at(id).lanes > 1) == vectors; });
+    };
+    if (!has(true)) continue;
+    ++in_vectors;
+    EXPECT_GT(shape.depth[k], 0u);
+    EXPECT_FALSE(has(false)) << cfg::print(g);
+  }
+  EXPECT_EQ(in_vectors, 2u) << cfg::print(g);
+}
+
 TEST(CfgVectors, TwoStoresThatMeet) {
   OneLoop loop(3);
   const Id a = loop.load(0, cfg::Mem::F64, loop.i());
@@ -649,6 +698,26 @@ TEST(CfgUnrolled, WhatIsAddedUpAtOnePlace) {
   for (std::size_t k : {1, 61, 77, 90}) places.push_back({k, 80, 400});
   compare(g, std::vector<double>{1.5, -2.25, 3e-310, -0.0, 7.0, 0.125, 4.5}, places, false);
   compare(g, kAll, places, false);
+}
+
+TEST(CfgUnrolled, WhatIsAddedUpAtOnePlaceStaysInARegister) {
+  OneLoop loop(2);
+  const Id place = loop.constant(0);
+  const Id sum =
+      loop.make(Op::Add, Type::F64, loop.load(0, cfg::Mem::F64, place), loop.load(1, cfg::Mem::F64, loop.i()));
+  loop.store(0, cfg::Mem::F64, place, sum);
+  Cfg g = loop.end();
+  cfg::optimize(g, 32);
+  std::size_t without = 0;  // blocks that do several rounds and do not read the sum from memory
+  for (const cfg::Block& b : g.blocks) {
+    std::size_t of_sum = 0, others = 0;
+    for (const Id id : b.nodes) {
+      const Node& n = g.at(id);
+      if (n.op == Op::Load) ++(n.args[1] == kNone || g.is_const(n.args[1]) ? of_sum : others);
+    }
+    without += others > 1 && of_sum == 0;
+  }
+  EXPECT_EQ(without, 1u) << cfg::print(g);
 }
 
 TEST(CfgUnrolled, PlacesThatMoveDifferently) {
