@@ -173,13 +173,15 @@ class CfgEmitter : CfgNodes {
       case Block::End::Jump: go(block.to[0], true); break;
       case Block::End::Leave: cc_.jmp(exit(block.exit)); break;
       case Block::End::Branch: {
-        // Moves along the inner edge stand here, those along the other one behind all blocks.
+        // Moves along the edge back to the head of a loop stand here, those along the other one behind all blocks; also
+        // those along an edge into a loop, unless the other one leads to what stands next.
         const uint32_t depths[] = {shape_.depth[block.to[0].block], shape_.depth[block.to[1].block]};
         const uint32_t ends[] = {through(block.to[0].block), through(block.to[1].block)};
         bool first_falls = ends[0] == next_ || (ends[1] != next_ && depths[0] >= depths[1]);
         if (depths[0] != depths[1]) {
           const int inner = depths[0] > depths[1] ? 0 : 1;
-          if (!moves(block.to[inner]).empty()) first_falls = inner == 0;
+          const bool goes_back = shape_.loop[b] == block.to[inner].block;
+          if (!moves(block.to[inner]).empty() && (goes_back || ends[1 - inner] != next_)) first_falls = inner == 0;
         }
         const int falls = first_falls ? 0 : 1, jumps = 1 - falls;
         const Edge& other = block.to[jumps];

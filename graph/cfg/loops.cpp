@@ -570,6 +570,43 @@ void sink_results(Cfg& cfg) {
     }
 }
 
+void part_conditions(Cfg& cfg) {
+  std::vector<uint32_t> uses(cfg.nodes.size(), 0);
+  const auto use = [&](Id v) {
+    if (v != kNone) ++uses[v];
+  };
+  for (const Exit& exit : cfg.exits)
+    for (Id v : exit.values) use(v);
+  for (const Block& block : cfg.blocks) {
+    use(block.condition);
+    for (int k = 0; k < block.successors(); ++k)
+      for (Id v : block.to[k].args) use(v);
+    for (Id id : block.nodes) {
+      const Node& n = cfg.at(id);
+      for (Id a : n.args) use(a);
+      use(n.count);
+      use(n.where);
+    }
+  }
+  const auto is = [&](Id v, Op op) { return !cfg.is_param[v] && cfg.at(v).op == op && cfg.at(v).lanes == 1; };
+  for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
+    while (cfg.blocks[b].end == Block::End::Branch) {
+      const Id condition = cfg.blocks[b].condition;
+      if (!is(condition, Op::And) || uses[condition] > 1) break;
+      const Id bound = cfg.at(condition).args[1];
+      if (!is(bound, Op::Below) || std::ranges::count(cfg.blocks[b].nodes, bound) == 0) break;
+      Block rest;
+      rest.level = cfg.blocks[b].level;
+      rest.end = Block::End::Branch;
+      rest.condition = bound;
+      for (const int k : {0, 1}) rest.to[k] = cfg.blocks[b].to[k];
+      cfg.blocks[b].condition = cfg.at(condition).args[0];
+      cfg.blocks[b].to[0] = Edge{static_cast<uint32_t>(cfg.blocks.size()), {}};
+      std::erase(cfg.blocks[b].nodes, condition);
+      cfg.blocks.push_back(std::move(rest));
+    }
+}
+
 void sink_into_branches(Cfg& cfg) {
   const Shape shape = shape_of(cfg);
   constexpr uint32_t kSeveral = kNone - 1;

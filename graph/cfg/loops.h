@@ -54,6 +54,9 @@ void compare_next_counts(Cfg& cfg);
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 
+/// Branches that ask whether several bounds hold become a branch for each: they are foreseen.
+void part_conditions(Cfg& cfg);
+
 /// Numbers that only one block uses are computed there, if control does not always come to it.
 void sink_into_branches(Cfg& cfg);
 

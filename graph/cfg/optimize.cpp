@@ -713,6 +713,7 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   sink_results(cfg);
   drop_unused(cfg);
   join_blocks(cfg);
+  part_conditions(cfg);
   sink_into_branches(cfg);
   find_naturals(cfg);
 }
