@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 
 #include "graph/cfg/cfg.h"
 
@@ -18,8 +19,13 @@ std::optional<int64_t> number(const Cfg& cfg, Id v);
 /// Of all that fits in memory of a kind.
 std::optional<Interval> interval_of(Mem mem);
 
-/// Of a value; `depth`: how many values that it is made of were looked through.
-std::optional<Interval> interval(const Cfg& cfg, Id v, int depth = 0);
-std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth = 0);
+using Intervals = std::unordered_map<Id, Interval>;
+
+/// Of a value; `depth`: how many values that it is made of were looked through; `params`: of parameters.
+std::optional<Interval> interval(const Cfg& cfg, Id v, int depth = 0, const Intervals* params = nullptr);
+std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth = 0, const Intervals* params = nullptr);
+
+/// Exact sums and products that cannot overflow, because each round takes the remainder of a division, become others.
+bool drop_overflow_checks(Cfg& cfg);
 
 }  // namespace framejit::cfg

@@ -665,6 +665,7 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   simplify();
   drop_unused(cfg);
   simplify(drop_checks(cfg));
+  simplify(drop_overflow_checks(cfg));
   drop_repeated_polls(cfg);
   simplify(count_bits(cfg));
   if (parallel) {
