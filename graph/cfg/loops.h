@@ -35,6 +35,9 @@ void count_once(Cfg& cfg);
 /// Loops that test whether they go on at their head test it at the end of a round, and once in front.
 bool rotate_loops(Cfg& cfg);
 
+/// Rounds that draw several numbers from one another wait for one product only.
+bool compose_congruences(Cfg& cfg);
+
 /// A loop that takes one bit after the other from a number (x &= x - 1) and counts them becomes their number.
 bool count_bits(Cfg& cfg);
 /// Is a choice the number of bits of x if x is not 0, else 0? It is the number of bits.

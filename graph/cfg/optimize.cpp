@@ -703,6 +703,7 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
     simplify(widen_loops(cfg, vector_bytes));
     simplify(unroll_searches(cfg));
   }
+  simplify(compose_congruences(cfg));
   simplify(share_quotients(cfg));
   simplify(choose_by_comparisons(cfg));
   if (carry_stores(cfg)) {

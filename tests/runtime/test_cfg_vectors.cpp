@@ -700,6 +700,54 @@ TEST(CfgUnrolled, WhatIsAddedUpAtOnePlace) {
   compare(g, kAll, places, false);
 }
 
+/// out[i] and more[i] are drawn from one another: x -> (by * x + 12345) % 2**bits.
+Cfg draws(int64_t by, int bits, int64_t start) {
+  OneLoop loop(2);
+  const Id mask = loop.constant((int64_t{1} << bits) - 1);
+  const auto next = [&](Id x) {
+    const Id product = loop.exact(Op::MulExact, x, loop.constant(by));
+    return loop.make(Op::And, Type::I64, loop.exact(Op::AddExact, product, loop.constant(12345)), mask);
+  };
+  const Id x = next(loop.carried(start)), y = next(x);
+  loop.store(0, cfg::Mem::I64, loop.i(), x);
+  loop.store(1, cfg::Mem::I64, loop.i(), y);
+  return loop.end({y});
+}
+
+TEST(CfgCongruences, DrawsWaitForOneProduct) {
+  for (const auto& [by, bits, start] : {std::tuple{int64_t{1103515245}, 31, int64_t{7}},
+                                        {int64_t{-3}, 40, int64_t{5}},
+                                        {int64_t{6364136223846793005}, 20, int64_t{3}}}) {
+    Cfg g = draws(by, bits, start);
+    compare(g, std::vector<int64_t>{1, 2, 3}, {{0, 256}}, false);
+    cfg::optimize(g, 32);
+    std::size_t exact = 0, from_params = 0;
+    for (const cfg::Block& b : g.blocks)
+      for (const Id id : b.nodes) {
+        const Node& n = g.at(id);
+        exact += n.op == Op::MulExact || n.op == Op::AddExact;
+        from_params += n.op == Op::Mul && g.is_param[n.args[0]];
+      }
+    const bool is_small = by == 1103515245;
+    EXPECT_EQ(exact == 0, is_small) << cfg::print(g);
+    EXPECT_EQ(from_params > 1, is_small) << cfg::print(g);
+  }
+}
+
+TEST(CfgCongruences, SumsThatMayOverflowAreChecked) {
+  // Both the number that begins and the remainders are small, or one of them is not.
+  for (const int64_t start : {int64_t{1}, int64_t{1} << 62}) {
+    OneLoop loop(1);
+    const Id x = loop.carried(start);
+    loop.store(0, cfg::Mem::I64, loop.i(), x);
+    const Id sum = loop.exact(Op::AddExact, loop.exact(Op::AddExact, x, x), loop.constant(int64_t{1} << 61));
+    Cfg g = loop.end({loop.make(Op::FloorMod, Type::I64, sum, loop.constant(1000003))});
+    compare(g, std::vector<int64_t>{1, 2, 3}, {{0}}, false);
+    cfg::optimize(g, 32);
+    EXPECT_EQ(cfg::print(g).find("add.exact") == std::string::npos, start == 1) << cfg::print(g);
+  }
+}
+
 TEST(CfgUnrolled, WhatIsAddedUpAtOnePlaceStaysInARegister) {
   OneLoop loop(2);
   const Id place = loop.constant(0);
