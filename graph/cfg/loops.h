@@ -54,6 +54,9 @@ void step_addresses(Cfg& cfg);
 /// register.
 void compare_next_counts(Cfg& cfg);
 
+/// What a loop hands from round to round for its exits only is computed there from its count.
+bool compute_at_exits(Cfg& cfg);
+
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 

@@ -711,6 +711,11 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
     join_blocks(cfg);
     add_preheaders(cfg);
   }
+  drop_unused(cfg);
+  join_blocks(cfg);
+  add_preheaders(cfg);
+  separate_exits(cfg);
+  simplify(compute_at_exits(cfg));
   compare_next_counts(cfg);
   sink_results(cfg);
   drop_unused(cfg);

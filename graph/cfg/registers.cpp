@@ -76,8 +76,11 @@ class Assignment {
       const std::vector<Id>& nodes = cfg_.blocks[*b].nodes;
       for (auto at = nodes.rbegin(); at != nodes.rend(); ++at) {
         const Node& n = cfg_.at(*at);
-        const bool simple =
-            n.type == Type::I64 && n.lanes == 1 && (n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul);
+        const bool of_integers =
+            n.type == Type::I64 && n.lanes == 1 &&
+            (!is_comparison(n.op) || (cfg_.at(n.args[0]).type == Type::I64 && cfg_.at(n.args[0]).lanes == 1));
+        const bool simple = of_integers && (n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul ||
+                                            n.op == Op::Select || is_comparison(n.op));
         if (simple && !inside[*at]) {
           out_.at_exits[*at] = true;
           continue;
@@ -138,7 +141,8 @@ class Assignment {
         use(v, f);
         continue;
       }
-      open.insert(open.end(), {cfg_.at(v).args[0], cfg_.at(v).args[1]});
+      for (const Id a : cfg_.at(v).args)
+        if (a != kNone) open.push_back(a);
     }
   }
 

@@ -44,8 +44,15 @@ class Vectors : Rounds {
     find_params();
     std::vector<Step> steps;
     steps.swap(order_);
-    for (const Step& s : steps)
-      if (skipped_.count(s.id) == 0 && !classify(s)) return false;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      Step s = steps[i];
+      if (skipped_.count(s.id) != 0) continue;
+      if (const Id chosen = stores_anyway(steps, i); chosen != kNone) {
+        if (!classify({chosen, kNone})) return false;
+        s.where = kNone;
+      }
+      if (!classify(s)) return false;
+    }
     if (!find_next() || !find_lanes() || !find_meetings()) return false;
     ends_ = is_known_after() && !is_used_outside();
     // Vectors of such loops need as many rounds as they have lanes; fewer are done one after the other.
@@ -200,6 +207,25 @@ class Vectors : Rounds {
   }
 
   // Which nodes can be done in lanes.
+
+  /// A store of some rounds to a place that all rounds have read: makes it one of all rounds, and gives the choice that
+  /// they store; else none. AVX2 stores some of the lanes slowly, or not at all.
+  Id stores_anyway(const std::vector<Step>& steps, std::size_t at) {
+    const Step& step = steps[at];
+    const Node n = cfg_.at(step.id);
+    if (n.op != Op::Store || step.where == kNone || bytes_ == kWideBytes) return kNone;
+    for (std::size_t i = at; i-- > 0;) {
+      const Node& m = cfg_.at(steps[i].id);
+      if (m.op == Op::Store) return kNone;  // which may have changed what was read
+      if (m.op != Op::Load || steps[i].where != kNone || m.args[0] != n.args[0] || m.args[1] != n.args[1] ||
+          m.scale != n.scale || m.imm != n.imm || m.mem != n.mem)
+        continue;
+      const Id chosen = copy(Op::Select, m.type, step.where, n.args[2], steps[i].id);
+      cfg_.nodes[step.id].args[2] = chosen;
+      return chosen;
+    }
+    return kNone;
+  }
 
   bool classify(const Step& step) {
     const Id id = step.id;

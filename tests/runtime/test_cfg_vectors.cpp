@@ -700,6 +700,38 @@ TEST(CfgUnrolled, WhatIsAddedUpAtOnePlace) {
   compare(g, kAll, places, false);
 }
 
+TEST(CfgExitValues, WhatOnlyExitsUseFollowsFromTheCount) {
+  // What the round before was, and whether there was one, as the interpreter has to find it.
+  for (const bool down : {false, true})
+    for (const bool is_index : {false, true}) {
+      OneLoop loop(2, down);
+      loop.carried(-5);
+      const Id value = loop.load(0, cfg::Mem::F64, loop.i());
+      loop.check_finite(value);
+      loop.store(1, cfg::Mem::F64, loop.i(), loop.make(Op::Sqrt, Type::F64, value));
+      Cfg g = loop.end({is_index ? loop.i() : loop.constant(1)});
+      compare(g, kFinite, {{0, 400}, {0, 8}, {8, 0}});
+      compare(g, kAll, {{0, 400}, {0, 8}, {8, 0}});
+      cfg::optimize(g, 32);
+      const cfg::Shape shape = cfg::shape_of(g);
+      std::size_t loops = 0;
+      for (const uint32_t b : shape.order) {
+        if (shape.loop[b] != b) continue;
+        ++loops;
+        EXPECT_EQ(g.blocks[b].params.size(), 1u) << cfg::print(g);
+      }
+      EXPECT_EQ(loops, 3u) << cfg::print(g);
+    }
+}
+
+TEST(CfgExitValues, WhatRoundsReadIsHandedOn) {
+  OneLoop loop(2);
+  const Id before = loop.carried(-5);
+  loop.store(0, cfg::Mem::I64, loop.i(), before);
+  const Cfg g = loop.end({loop.i()});
+  compare(g, std::vector<int64_t>{1, 2, 3}, {{0, 400}}, false);
+}
+
 /// out[i] and more[i] are drawn from one another: x -> (by * x + 12345) % 2**bits.
 Cfg draws(int64_t by, int bits, int64_t start) {
   OneLoop loop(2);
