@@ -410,6 +410,16 @@ Typed unary(LoopTranslator& t, Opcode opcode, const Typed& v) {
   return of_int(t.exact(Op::SubExact, t.integer(0), id));
 }
 
+namespace {
+
+/// Is one a float32, and the other one an integer of Python's, which becomes one?
+bool is_of_float32(const Typed& a, const Typed& b) {
+  const Typed &real = a.is_integer() ? b : a, &whole = a.is_integer() ? a : b;
+  return whole.kind != Kind::Scalar && real.kind == Kind::Scalar && real.dtype == DType::F32;
+}
+
+}  // namespace
+
 Typed compare(LoopTranslator& t, int py_op, const Typed& a, const Typed& b) {
   if (std::optional<Typed> made = compare_characters(t, py_op, a, b)) return *made;
   if (a.is_complex() || b.is_complex()) return complex_compare(t, py_op, a, b);
@@ -420,11 +430,8 @@ Typed compare(LoopTranslator& t, int py_op, const Typed& a, const Typed& b) {
   if (a.is_integer() && b.is_integer()) {
     x = a.ids[0];
     y = b.ids[0];
-  } else if (a.is_integer() != b.is_integer()) {
+  } else if (a.is_integer() != b.is_integer() && !is_of_float32(a, b)) {
     const Typed& whole = a.is_integer() ? a : b;
-    const Typed& real = a.is_integer() ? b : a;
-    if (real.kind == Kind::Scalar && real.dtype == DType::F32)
-      throw NotCompiled{"a comparison of float32 and an integer"};
     // A float holds such an integer exactly; the interpreter compares others by their value.
     const int64_t whole_known = t.cfg.is_const(whole.ids[0]) ? t.cfg.at(whole.ids[0]).imm : kExactInFloat + 1;
     if (whole_known < -kExactInFloat || whole_known > kExactInFloat)
