@@ -151,7 +151,7 @@ struct CaptureOptions {
   PyObject* (*implementation)(PyObject* callable) = nullptr;
   /// What a function of NumPy's computes of so many float64, one each, or null. `of_ints`: only if it has no loop for
   /// ints. Lives for ever.
-  const struct ScalarLoop* (*scalar_loop)(PyObject* callable, int count, bool of_ints) = nullptr;
+  const struct ScalarLoop* (*scalar_loop)(PyObject* callable, int count, graph::DType dtype) = nullptr;
   /// The loop of NumPy's operator of this name with operands and results of a dtype; without a function: there is none.
   struct ScalarLoop (*array_loop)(const char* ufunc, graph::DType dtype) = nullptr;
   /// Does NumPy ignore the floating-point flags, as np.errstate is now?

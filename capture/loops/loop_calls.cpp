@@ -95,6 +95,15 @@ double numpy_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<double>
 int64_t numpy_truth_of_one(int64_t row, int64_t x) { return run_loop<unsigned char>(row, x); }
 int64_t numpy_truth_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<unsigned char>(row, x, y); }
 
+// The same in float32, whose numbers are those of float64 here.
+float single(int64_t bits) { return static_cast<float>(std::bit_cast<double>(bits)); }
+double numpy_single_of_one(int64_t row, int64_t x) { return run_loop<float>(row, single(x)); }
+double numpy_single_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<float>(row, single(x), single(y)); }
+int64_t numpy_single_truth_of_one(int64_t row, int64_t x) { return run_loop<unsigned char>(row, single(x)); }
+int64_t numpy_single_truth_of_two(int64_t row, int64_t x, int64_t y) {
+  return run_loop<unsigned char>(row, single(x), single(y));
+}
+
 void numpy_of_several(int64_t row, const void* numbers, void* results, int64_t count) {
   forget_upper_halves();
   const auto& loop = *reinterpret_cast<const ScalarLoop*>(row);
@@ -107,6 +116,9 @@ void numpy_of_several(int64_t row, const void* numbers, void* results, int64_t c
   cfg::prepared({#name, reinterpret_cast<const void*>(&name), Type::result, operands, Type::I64})
 const cfg::Function kNumpy[] = {FRAMEJIT_NUMPY(numpy_of_one, F64, 2), FRAMEJIT_NUMPY(numpy_of_two, F64, 3),
                                 FRAMEJIT_NUMPY(numpy_truth_of_one, I64, 2), FRAMEJIT_NUMPY(numpy_truth_of_two, I64, 3)};
+const cfg::Function kNumpySingle[] = {
+    FRAMEJIT_NUMPY(numpy_single_of_one, F64, 2), FRAMEJIT_NUMPY(numpy_single_of_two, F64, 3),
+    FRAMEJIT_NUMPY(numpy_single_truth_of_one, I64, 2), FRAMEJIT_NUMPY(numpy_single_truth_of_two, I64, 3)};
 #undef FRAMEJIT_NUMPY
 const cfg::Function kNumpyAtOnce = [] {
   cfg::Function function = kNumpy[0];
@@ -371,13 +383,13 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
     if (t.type_of(id) != Type::I64) {
       made.ids = {t.op(Op::Abs, t.type_of(id), id)};
     } else {
-      if (v.kind == Kind::Scalar && v.dtype != DType::I64) throw NotCompiled{"abs() of a small integer"};
-      made.ids = {t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, id, t.integer(0)),
-                       t.exact(Op::SubExact, t.integer(0), id), id)};
+      made.ids = {magnitude(t, v)};
     }
     return made;
   }
   if ((named("min") || named("max")) && count >= 2) return extremum(t, named("max"), args);
+  if (named("round") && count == 2 && args[0].kind == Kind::Float && args[1].kind == Kind::Int)
+    return call_with_objects(t, callable, args, Kind::Float);
   if (named("round") && count == 1) {
     if (args[0].kind == Kind::Int) return args[0];
     if (args[0].kind == Kind::Float || (args[0].kind == Kind::Scalar && args[0].dtype == DType::F64))
@@ -385,6 +397,9 @@ Typed call_builtin(LoopTranslator& t, PyObject* callable, std::vector<Typed>& ar
   }
   throw NotCompiled{"a call of " + std::string(name) + "()", any_array};
 }
+
+/// A scalar of NumPy's integers, but no bool.
+bool is_integer_scalar(const Typed& v) { return v.kind == Kind::Scalar && graph::is_int(v.dtype); }
 
 /// Functions of math that have no form of their own, and what they give for numbers.
 std::optional<Kind> result_of_math(std::string_view name) {
@@ -405,6 +420,8 @@ Typed call_math(LoopTranslator& t, PyObject* callable, const char* name, std::ve
   const bool of_ints = std::any_of(args.begin(), args.end(), [](const Typed& a) { return a.is_integer(); });
   const bool is_rounding = named("floor") || named("ceil") || named("trunc");
   const bool all_numbers = std::all_of(args.begin(), args.end(), [](const Typed& a) { return a.is_number(); });
+  if ((named("floor") || named("ceil")) && args.size() == 1 && is_integer_scalar(args[0]))
+    return of_int(exact_in_float(t, args[0].ids[0]), args[0].natural);
   if (const std::optional<Kind> result = result_of_math(name);
       result && !args.empty() && all_numbers && (of_ints || (!has_form && !is_rounding)))
     return call_with_objects(t, callable, args, *result);
@@ -425,9 +442,9 @@ Typed call_math(LoopTranslator& t, PyObject* callable, const char* name, std::ve
   for (Typed& a : args) {
     if (!a.is_number()) throw refused();
     // Logarithms and roundings of ints are computed in another way.
-    const bool as_float = named("sqrt") || named("sin") || named("cos") || named("tan") || named("exp") ||
-                          named("atan") || named("fabs") || named("radians") || named("degrees") || named("atan2") ||
-                          named("pow");
+    const bool as_float = named("isnan") || named("isinf") || named("isfinite") || named("sqrt") || named("sin") ||
+                          named("cos") || named("tan") || named("exp") || named("atan") || named("fabs") ||
+                          named("radians") || named("degrees") || named("atan2") || named("pow");
     if (a.is_integer() && !as_float) throw refused();
     ids.push_back(t.settled(as_f64(t, a)));
   }
@@ -448,8 +465,9 @@ Typed call_math(LoopTranslator& t, PyObject* callable, const char* name, std::ve
     for (const auto& [whole, rounded] :
          {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc)})
       if (named(whole)) {
-        if (args[0].kind != Kind::Float && (args[0].kind != Kind::Scalar || args[0].dtype != DType::F64))
-          throw refused();
+        // NumPy's float32 has no method for trunc.
+        const bool is_single = args[0].kind == Kind::Scalar && args[0].dtype == DType::F32;
+        if (args[0].is_integer() || (is_single && rounded == Op::Trunc)) throw refused();
         const cfg::Id made = t.op(rounded, Type::F64, x);
         return to_int(t, made);
       }
@@ -464,33 +482,50 @@ Typed call_math(LoopTranslator& t, PyObject* callable, const char* name, std::ve
   throw refused();
 }
 
-/// NumPy's functions of one or two numbers, by a loop over float64 with one round.
+/// The type in which NumPy computes functions that give floats, if it is float64 or float32. Python's numbers become
+/// what the others are.
+std::optional<DType> type_of_floats(const std::vector<Typed>& args) {
+  std::optional<DType> out;
+  for (const Typed& v : args) {
+    if (v.kind == Kind::Float || v.kind == Kind::Int) continue;
+    if (v.kind != Kind::Scalar ||
+        (!graph::is_float(v.dtype) && v.dtype != DType::I64 && v.dtype != DType::I32 && v.dtype != DType::U32))
+      return std::nullopt;
+    const DType one = v.dtype == DType::F32 ? DType::F32 : DType::F64;
+    out = out && *out != one ? DType::F64 : one;
+  }
+  return out.value_or(DType::F64);
+}
+
+/// NumPy's functions of one or two numbers, by a loop over floats with one round.
 std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
-  const auto is_float = [](const Typed& v) {
-    return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
-  };
-  const auto fits = [&](const Typed& v) {
-    return is_float(v) || v.kind == Kind::Int || (v.kind == Kind::Scalar && v.dtype == DType::I64);
-  };
-  if (!t.request.options.scalar_loop || !std::all_of(args.begin(), args.end(), fits)) return std::nullopt;
-  const bool of_ints = std::none_of(args.begin(), args.end(), is_float);
-  const ScalarLoop* loop = t.request.options.scalar_loop(callable, static_cast<int>(args.size()), of_ints);
+  const std::optional<DType> type = type_of_floats(args);
+  if (!t.request.options.scalar_loop || !type) return std::nullopt;
+  const bool of_ints = std::all_of(args.begin(), args.end(), [](const Typed& v) { return v.is_integer(); });
+  const ScalarLoop* loop =
+      t.request.options.scalar_loop(callable, static_cast<int>(args.size()), of_ints ? DType::I64 : *type);
   if (!loop) return std::nullopt;
   std::vector<cfg::Id> bits;
-  for (const Typed& a : args) bits.push_back(t.op(Op::Bits, Type::I64, t.settled(as_f64(t, a))));
-  const bool at_once = loop->same_at_every_place && args.size() == 1;
+  for (const Typed& a : args) {
+    const cfg::Id narrow = t.settled(converted(t, a, *type));
+    const cfg::Id wide = *type == DType::F64 ? narrow : t.op(Op::ToF64, Type::F64, narrow);
+    bits.push_back(t.op(Op::Bits, Type::I64, wide));
+  }
+  const bool at_once = loop->same_at_every_place && args.size() == 1 && *type == DType::F64;
   const cfg::Function& function =
-      at_once ? kNumpyAtOnce : kNumpy[(loop->gives_bool ? 2 : 0) + (args.size() == 2 ? 1 : 0)];
+      at_once ? kNumpyAtOnce
+              : (*type == DType::F64 ? kNumpy : kNumpySingle)[(loop->gives_bool ? 2 : 0) + (args.size() == 2 ? 1 : 0)];
   cfg::Node n;
   n.op = Op::Call;
   n.type = function.result;
   n.function = &function;
   n.args[0] = t.address(loop);
   std::copy(bits.begin(), bits.end(), n.args + 1);
-  const cfg::Id made = t.add(n);
-  if (loop->gives_bool) return of_scalar(made, DType::Bool);
+  const cfg::Id called = t.add(n);
+  if (loop->gives_bool) return of_scalar(called, DType::Bool);
+  const cfg::Id made = *type == DType::F64 ? called : t.op(Op::ToF32, Type::F32, called);
   t.pending.push_back(made);
-  return of_scalar(made, DType::F64);
+  return of_scalar(made, *type);
 }
 
 }  // namespace
@@ -523,42 +558,100 @@ PyObject* numpy_function(const char* name, const char* module) {
   return own && PyUnicode_Check(own.get()) && PyUnicode_CompareWithASCIIString(own.get(), name) == 0 ? found : nullptr;
 }
 
-/// The operands are float64. Functions are told by their names in the module numpy.
+namespace {
+
+/// np.isnan and its like, of any number.
+std::optional<Typed> truth_of_float(LoopTranslator& t, PyObject* callable, const Typed& v) {
+  const auto is = [&](const char* name) { return numpy_function(name) == callable; };
+  const bool asks_finite = is("isfinite");
+  if (!asks_finite && !is("isnan") && !is("isinf")) return std::nullopt;
+  if (v.is_integer()) return of_scalar(t.integer(asks_finite), DType::Bool);
+  const cfg::Id x = t.settled(as_f64(t, v));
+  if (is("isnan")) return of_scalar(t.op(Op::Ne, Type::I64, x, x), DType::Bool);
+  if (asks_finite)
+    return of_scalar(t.op(Op::Eq, Type::I64, t.op(Op::Sub, Type::F64, x, x), t.number(0.0)), DType::Bool);
+  const cfg::Id infinity = t.number(std::numeric_limits<double>::infinity());
+  return of_scalar(t.op(Op::Eq, Type::I64, t.op(Op::Abs, Type::F64, x), infinity), DType::Bool);
+}
+
+/// Of integers, at least one of which is a scalar of NumPy's.
+std::optional<Typed> call_numpy_of_integers(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
+  const auto is = [&](const char* name) { return numpy_function(name) == callable; };
+  if (args.size() == 1) {
+    const cfg::Id x = args[0].ids[0];
+    const DType dtype = args[0].dtype;
+    if (is("absolute")) {
+      Typed made = of_scalar(magnitude(t, args[0]), dtype);
+      made.natural = true;
+      return made;
+    }
+    if (is("sign")) {
+      const cfg::Id above = t.op(Op::Lt, Type::I64, t.integer(0), x), below = t.op(Op::Lt, Type::I64, x, t.integer(0));
+      return of_scalar(t.op(Op::Sub, Type::I64, above, below), dtype);
+    }
+    return std::nullopt;
+  }
+  const bool most = is("maximum");
+  if (!most && !is("minimum")) return std::nullopt;
+  const auto fits = [](const Typed& v) { return is_integer_scalar(v) || v.kind == Kind::Int; };
+  if (!fits(args[0]) || !fits(args[1])) return std::nullopt;
+  const DType dtype = args[0].kind == Kind::Int   ? args[1].dtype
+                      : args[1].kind == Kind::Int ? args[0].dtype
+                                                  : common(args[0].dtype, args[1].dtype);
+  const cfg::Id x = converted(t, args[0], dtype), y = converted(t, args[1], dtype);
+  const cfg::Id first = t.op(Op::Lt, Type::I64, most ? y : x, most ? x : y);
+  return of_scalar(t.op(Op::Select, Type::I64, first, x, y), dtype);
+}
+
+}  // namespace
+
+/// Functions are told by their names in the module numpy.
 std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
   if (args.empty() || args.size() > 2) return std::nullopt;
   const auto is = [&](const char* name) { return numpy_function(name) == callable; };
   if (args.size() == 2 && args[0].is_array() && args[1].is_array())
     return is("dot") ? dot_product(t, args[0], args[1], true) : std::nullopt;
-  if (!std::all_of(args.begin(), args.end(), [](const Typed& v) {
-        return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
-      }))
-    return call_scalar_loop(t, callable, args);
-  const cfg::Id x = args[0].ids[0];
+  if (!std::all_of(args.begin(), args.end(), [](const Typed& v) { return v.is_number(); })) return std::nullopt;
+  if (args.size() == 1)
+    if (std::optional<Typed> made = truth_of_float(t, callable, args[0])) return made;
+  if (std::any_of(args.begin(), args.end(), [](const Typed& v) { return is_integer_scalar(v); }))
+    if (std::optional<Typed> made = call_numpy_of_integers(t, callable, args)) return made;
+  const std::optional<DType> found = type_of_floats(args);
+  const auto is_float = [](const Typed& v) { return !v.is_integer(); };
+  if (!found || std::none_of(args.begin(), args.end(), is_float)) return call_scalar_loop(t, callable, args);
+  const DType dtype = *found;
+  const Type type = dtype == DType::F32 ? Type::F32 : Type::F64;
+  const auto number = [&](double value) {
+    return type == Type::F64 ? t.number(value) : t.op(Op::ToF32, type, t.number(value));
+  };
   const auto result = [&](cfg::Id made, bool may_warn) {
     if (may_warn) t.pending.push_back(made);
-    return of_scalar(made, DType::F64);
+    return of_scalar(made, dtype);
   };
   if (args.size() == 1) {
-    if (is("float64")) return result(t.settled(x), false);
-    if (is("sqrt")) return std::erase(t.pending, x), result(t.op(Op::Sqrt, Type::F64, x), true);
-    if (is("absolute") || is("fabs")) return result(t.op(Op::Abs, Type::F64, t.settled(x)), false);
+    const cfg::Id x = args[0].ids[0];
+    if (is("float32")) return of_scalar(t.settled(converted(t, args[0], DType::F32)), DType::F32);
+    if (is("float64")) return of_scalar(t.settled(as_f64(t, args[0])), DType::F64);
+    if (is("sqrt")) return std::erase(t.pending, x), result(t.op(Op::Sqrt, type, x), true);
+    if (is("absolute") || is("fabs")) return result(t.op(Op::Abs, type, t.settled(x)), false);
     for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil),
-                                        std::pair("trunc", Op::Trunc), std::pair("rint", Op::Rint)})
-      if (is(name)) return result(t.op(rounded, Type::F64, t.settled(x)), false);
+                                        std::pair("trunc", Op::Trunc), std::pair("rint", Op::Rint)}) {
+      if (!is(name)) continue;
+      const cfg::Id wide = t.op(rounded, Type::F64, t.settled(as_f64(t, args[0])));
+      return result(type == Type::F64 ? wide : t.op(Op::ToF32, type, wide), false);
+    }
     return call_scalar_loop(t, callable, args);
   }
-  const cfg::Id y = args[1].ids[0];
   if (is("maximum") || is("minimum")) {
-    t.settled(x);
-    t.settled(y);
+    const cfg::Id x = t.settled(converted(t, args[0], dtype)), y = t.settled(converted(t, args[1], dtype));
     const bool most = is("maximum");
     // NaN is propagated.
     const cfg::Id first = t.op(Op::Or, Type::I64, t.op(Op::Ne, Type::I64, x, x),
                                most ? t.op(Op::Le, Type::I64, y, x) : t.op(Op::Le, Type::I64, x, y));
     t.check(t.op(Op::Ne, Type::I64,
-                 t.op(Op::Or, Type::I64, t.op(Op::Ne, Type::I64, x, y), t.op(Op::Ne, Type::I64, x, t.number(0.0))),
+                 t.op(Op::Or, Type::I64, t.op(Op::Ne, Type::I64, x, y), t.op(Op::Ne, Type::I64, x, number(0.0))),
                  t.integer(0)));
-    return result(t.op(Op::Select, Type::F64, first, x, y), false);
+    return result(t.op(Op::Select, type, first, x, y), false);
   }
   return call_scalar_loop(t, callable, args);
 }

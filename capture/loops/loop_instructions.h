@@ -79,6 +79,12 @@ cfg::Id contains(LoopTranslator& t, const Typed& container, const Typed& item);
 cfg::Id as_f64(LoopTranslator& t, const Typed& v);
 /// The value as NumPy converts it for an operator whose common type is `to`, or to store it.
 cfg::Id converted(LoopTranslator& t, const Typed& v, graph::DType to);
+/// The same integer, which a float64 can hold; else the interpreter goes on.
+cfg::Id exact_in_float(LoopTranslator& t, cfg::Id value);
+/// The absolute value of an integer, of the same type.
+cfg::Id magnitude(LoopTranslator& t, const Typed& v);
+/// The common type of two scalars of NumPy's.
+graph::DType common(graph::DType a, graph::DType b);
 /// How a number of this type, or a part of one that is complex, lies in memory.
 cfg::Mem memory_of(graph::DType t);
 Typed get_item(LoopTranslator& t, const Typed& container, const Typed& key);

@@ -30,54 +30,53 @@ using Type = cfg::Type;
 
 namespace {
 
-// As float_divmod of the interpreter does it, for a divisor that is not 0.
-double float_mod(double a, double b) {
-  double mod = std::fmod(a, b);
-  if (mod != 0.0) {
+// As float_divmod of the interpreter does it, for a divisor that is not 0, and NumPy in each of its types.
+template <class T>
+T mod_of(T a, T b) {
+  T mod = std::fmod(a, b);
+  if (mod != 0) {
     if ((b < 0) != (mod < 0)) mod += b;
   } else {
-    mod = std::copysign(0.0, b);
+    mod = std::copysign(T{0}, b);
   }
   return mod;
 }
 
-double float_floor_div(double a, double b) {
-  const double mod = std::fmod(a, b);
-  double quotient = (a - mod) / b;
-  if (mod != 0.0 && (b < 0) != (mod < 0)) quotient -= 1.0;
-  if (quotient == 0.0) return std::copysign(0.0, a / b);
-  double floored = std::floor(quotient);
-  if (quotient - floored > 0.5) floored += 1.0;
+template <class T>
+T floor_div_of(T a, T b) {
+  const T mod = std::fmod(a, b);
+  T quotient = (a - mod) / b;
+  if (mod != 0 && (b < 0) != (mod < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(T{0}, a / b);
+  T floored = std::floor(quotient);
+  if (quotient - floored > T{0.5}) floored += 1;
   return floored;
 }
 
-double power(double a, double b) { return std::pow(a, b); }
+template <class T>
+T power_of(T a, T b) {
+  return std::pow(a, b);
+}
 
-const cfg::Function kFloatMod{"float_mod", reinterpret_cast<const void*>(&float_mod), Type::F64, 2, Type::F64};
-const cfg::Function kFloatFloorDiv{"float_floordiv", reinterpret_cast<const void*>(&float_floor_div), Type::F64, 2,
-                                   Type::F64};
-const cfg::Function kFloatPower{"pow", reinterpret_cast<const void*>(&power), Type::F64, 2, Type::F64, true};
+/// A function of float32 for numbers of that type that are given as float64.
+template <float (*f)(float, float)>
+double single(double a, double b) {
+  return f(static_cast<float>(a), static_cast<float>(b));
+}
+
+cfg::Function of_two(const char* name, double (*function)(double, double), bool is_power = false) {
+  return {name, reinterpret_cast<const void*>(function), Type::F64, 2, Type::F64, is_power};
+}
+const cfg::Function kFloatMod = of_two("float_mod", mod_of<double>),
+                    kFloatFloorDiv = of_two("float_floordiv", floor_div_of<double>),
+                    kFloatPower = of_two("pow", power_of<double>, true),
+                    kSingleMod = of_two("single_mod", single<mod_of<float>>),
+                    kSingleFloorDiv = of_two("single_floordiv", single<floor_div_of<float>>),
+                    kSinglePower = of_two("powf", single<power_of<float>>);
 
 constexpr int64_t kExactInFloat = int64_t{1} << 53;
 
 int bits_of(DType t) { return 8 * graph::size_of(t); }
-
-/// The common type of two NumPy scalars, of those that loops have.
-DType common(DType a, DType b) {
-  if (a == b) return a;
-  if (a == DType::Bool) return b;
-  if (b == DType::Bool) return a;
-  if (graph::is_float(a) || graph::is_float(b)) {
-    if (a == DType::F64 || b == DType::F64) return DType::F64;
-    const DType other = graph::is_float(a) ? b : a;  // the one beside float32
-    return graph::is_float(other) || bits_of(other) <= 16 ? DType::F32 : DType::F64;
-  }
-  const bool same_sign = graph::is_signed_int(a) == graph::is_signed_int(b);
-  if (same_sign) return bits_of(a) > bits_of(b) ? a : b;
-  const DType s = graph::is_signed_int(a) ? a : b, u = graph::is_signed_int(a) ? b : a;
-  if (bits_of(s) > bits_of(u)) return s;
-  return bits_of(u) == 8 ? DType::I16 : bits_of(u) == 16 ? DType::I32 : DType::I64;
-}
 
 cfg::Mem mem_of(DType t) {
   switch (t) {
@@ -97,6 +96,23 @@ cfg::Mem mem_of(DType t) {
 Type machine_type(DType t) { return cfg::type_of(mem_of(t)); }
 
 }  // namespace
+
+/// The common type of two NumPy scalars, of those that loops have.
+DType common(DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::Bool) return b;
+  if (b == DType::Bool) return a;
+  if (graph::is_float(a) || graph::is_float(b)) {
+    if (a == DType::F64 || b == DType::F64) return DType::F64;
+    const DType other = graph::is_float(a) ? b : a;  // the one beside float32
+    return graph::is_float(other) || bits_of(other) <= 16 ? DType::F32 : DType::F64;
+  }
+  const bool same_sign = graph::is_signed_int(a) == graph::is_signed_int(b);
+  if (same_sign) return bits_of(a) > bits_of(b) ? a : b;
+  const DType s = graph::is_signed_int(a) ? a : b, u = graph::is_signed_int(a) ? b : a;
+  if (bits_of(s) > bits_of(u)) return s;
+  return bits_of(u) == 8 ? DType::I16 : bits_of(u) == 16 ? DType::I32 : DType::I64;
+}
 
 /// A Python int in a computation of floats.
 cfg::Id as_f64(LoopTranslator& t, const Typed& v) {
@@ -125,6 +141,20 @@ cfg::Id in_range(LoopTranslator& t, cfg::Id value, DType dtype) {
 }
 
 }  // namespace
+
+cfg::Id exact_in_float(LoopTranslator& t, cfg::Id value) {
+  const cfg::Id above = t.op(Op::Add, Type::I64, value, t.integer(kExactInFloat));
+  t.check(t.op(Op::Below, Type::I64, above, t.integer(2 * kExactInFloat)));
+  return value;
+}
+
+cfg::Id magnitude(LoopTranslator& t, const Typed& v) {
+  const cfg::Id id = v.ids[0];
+  if (v.kind == Kind::Scalar && graph::is_unsigned_int(v.dtype)) return id;
+  const cfg::Id made = t.op(Op::Select, Type::I64, t.op(Op::Lt, Type::I64, id, t.integer(0)),
+                            t.exact(Op::SubExact, t.integer(0), id), id);
+  return v.kind == Kind::Scalar ? in_range(t, made, v.dtype) : made;
+}
 
 cfg::Id converted(LoopTranslator& t, const Typed& v, DType to) {
   const cfg::Id id = v.ids[0];
@@ -251,13 +281,9 @@ Typed int_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed& b)
       t.check(t.op(Op::Below, Type::I64, y, t.integer(64)));
       return of_int(t.op(Op::Shr, Type::I64, x, y), a.natural);
     case kTrueDiv: {
-      const auto is_small = [&](cfg::Id v) {
-        t.check(t.op(Op::Below, Type::I64, t.op(Op::Add, Type::I64, v, t.integer(kExactInFloat)),
-                     t.integer(2 * kExactInFloat)));
-      };
       t.check(t.op(Op::Ne, Type::I64, y, t.integer(0)));
-      is_small(x);
-      is_small(y);
+      exact_in_float(t, x);
+      exact_in_float(t, y);
       return of_float(t.op(Op::Div, Type::F64, as_f64(t, a), as_f64(t, b)));
     }
     case kPower: {
@@ -323,6 +349,13 @@ Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed&
     return id;
   };
   if (graph::is_float(type)) {
+    const auto called = [&](const cfg::Function& f, cfg::Id x, cfg::Id y) {
+      const auto wide = [&](cfg::Id v) { return type == DType::F64 ? v : t.op(Op::ToF64, Type::F64, v); };
+      const cfg::Id wide_result = t.call(f, wide(x), wide(y));
+      const cfg::Id result = type == DType::F64 ? wide_result : t.op(Op::ToF32, Type::F32, wide_result);
+      t.pending.push_back(result);
+      return of_scalar(result, type);
+    };
     Op made;
     switch (op_kind) {
       case kAdd: made = Op::Add; break;
@@ -330,11 +363,17 @@ Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed&
       case kMul: made = Op::Mul; break;
       case kTrueDiv: made = Op::Div; break;
       case kPower: {
-        if (type != DType::F64) throw NotCompiled{"a power of float32"};
         const cfg::Id x = operand(a, is_positive_constant(t, b)), y = operand(b, false);
-        const cfg::Id result = t.call(kFloatPower, x, y);
-        t.pending.push_back(result);
-        return of_scalar(result, type);
+        return called(type == DType::F64 ? kFloatPower : kSinglePower, x, y);
+      }
+      case kFloorDiv:
+      case kRemainder: {
+        // Beside a divisor of 0, NumPy computes what Python does.
+        const cfg::Id x = operand(a, false), y = operand(b, false);
+        const cfg::Id zero = t.number(0.0);
+        t.check(t.op(Op::Ne, Type::I64, y, type == DType::F64 ? zero : t.op(Op::ToF32, Type::F32, zero)));
+        if (op_kind == kRemainder) return called(type == DType::F64 ? kFloatMod : kSingleMod, x, y);
+        return called(type == DType::F64 ? kFloatFloorDiv : kSingleFloorDiv, x, y);
       }
       default: throw NotCompiled{"an operator on NumPy's floats"};
     }
@@ -370,6 +409,16 @@ Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed&
       made = of_scalar(t.op(op_kind == kFloorDiv ? Op::FloorDiv : Op::FloorMod, Type::I64, x, y), type);
       made.natural = made.natural || op_kind == kRemainder;
       break;
+    case kPower: {
+      constexpr int64_t kMost = 8;
+      const int64_t exponent = b.kind == Kind::Int && t.cfg.is_const(y) ? t.cfg.at(y).imm : 0;
+      if (exponent < 1 || exponent > kMost) throw NotCompiled{"a power of NumPy's integers"};
+      cfg::Id power = x;
+      for (int64_t k = 1; k < exponent; ++k) power = in_range(t, t.exact(Op::MulExact, power, x), type);
+      made = of_scalar(power, type);
+      made.natural = made.natural || exponent % 2 == 0;
+      break;
+    }
     default: throw NotCompiled{"an operator on NumPy's integers"};
   }
   made.natural = made.natural || (a.natural && b.natural && op_kind != kSub);
@@ -434,9 +483,7 @@ Typed compare(LoopTranslator& t, int py_op, const Typed& a, const Typed& b) {
     const Typed& whole = a.is_integer() ? a : b;
     // A float holds such an integer exactly; the interpreter compares others by their value.
     const int64_t whole_known = t.cfg.is_const(whole.ids[0]) ? t.cfg.at(whole.ids[0]).imm : kExactInFloat + 1;
-    if (whole_known < -kExactInFloat || whole_known > kExactInFloat)
-      t.check(t.op(Op::Below, Type::I64, t.op(Op::Add, Type::I64, whole.ids[0], t.integer(kExactInFloat)),
-                   t.integer(2 * kExactInFloat)));
+    if (whole_known < -kExactInFloat || whole_known > kExactInFloat) exact_in_float(t, whole.ids[0]);
     x = t.settled(as_f64(t, a));
     y = t.settled(as_f64(t, b));
   } else {

@@ -64,24 +64,26 @@ bool is_same_at_every_place(const PyUFuncObject* ufunc) {
 
 }  // namespace
 
-const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, bool of_ints) {
+const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, graph::DType dtype) {
   if (!PyObject_TypeCheck(callable, &PyUFunc_Type)) return nullptr;
   auto* ufunc = reinterpret_cast<PyUFuncObject*>(callable);
   if (ufunc->nin != count || ufunc->nout != 1 || !ufunc->functions || ufunc->core_enabled || !is_of_numpy(ufunc) ||
-      (of_ints && has_loop_of_ints(ufunc)))
+      (graph::is_int(dtype) && has_loop_of_ints(ufunc)))
     return nullptr;
-  static auto* const known = new std::map<PyObject*, capture::ScalarLoop>;
-  if (const auto at = known->find(callable); at != known->end()) return &at->second;
+  const char type = dtype == graph::DType::F32 ? NPY_FLOAT : NPY_DOUBLE;
+  static auto* const known = new std::map<std::pair<PyObject*, char>, capture::ScalarLoop>;
+  if (const auto at = known->find({callable, type}); at != known->end()) return &at->second;
   for (int loop = 0; loop < ufunc->ntypes; ++loop) {
     const char* types = ufunc->types + loop * ufunc->nargs;
     const char result = types[count];
-    if (types[0] != NPY_DOUBLE || types[count - 1] != NPY_DOUBLE || !ufunc->functions[loop] ||
-        (result != NPY_DOUBLE && result != NPY_BOOL))
+    if (types[0] != type || types[count - 1] != type || !ufunc->functions[loop] ||
+        (result != type && result != NPY_BOOL))
       continue;
     void* data = ufunc->data ? const_cast<void*>(ufunc->data[loop]) : nullptr;
     return &known
-                ->emplace(Py_NewRef(callable), capture::ScalarLoop{ufunc->functions[loop], data, result == NPY_BOOL,
-                                                                   is_same_at_every_place(ufunc)})
+                ->emplace(std::pair(Py_NewRef(callable), type),
+                          capture::ScalarLoop{ufunc->functions[loop], data, result == NPY_BOOL,
+                                              is_same_at_every_place(ufunc)})
                 .first->second;
   }
   return nullptr;

@@ -122,7 +122,6 @@ bool drop_overflow_checks(Cfg& cfg) {
     const Op op = cfg.at(id).op;
     return op == Op::AddExact || op == Op::SubExact || op == Op::MulExact;
   };
-  // Loops that count have exact sums too; those that are meant have a number that a division has left.
   const bool has_any = std::any_of(cfg.blocks.begin(), cfg.blocks.end(), [&](const Block& b) {
     return std::any_of(b.nodes.begin(), b.nodes.end(), is_exact);
   });
