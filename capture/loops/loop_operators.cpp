@@ -337,10 +337,7 @@ Typed scalar_binary(LoopTranslator& t, int op_kind, const Typed& a, const Typed&
     throw NotCompiled{"arithmetic of NumPy's bools"};
   if (type == DType::Bool && op_kind != kAnd && op_kind != kOr && op_kind != kXor)
     throw NotCompiled{"arithmetic of NumPy's bools"};
-  if (op_kind == kTrueDiv && !graph::is_float(type)) {
-    if (bits_of(type) < 32) throw NotCompiled{"a quotient of small integers"};
-    type = DType::F64;
-  }
+  if (op_kind == kTrueDiv && !graph::is_float(type)) type = DType::F64;
   // Which of the operands a result that is not finite shows on, so that one look at the result is enough.
   const auto operand = [&](const Typed& v, bool shows) {
     const cfg::Id id = converted(t, v, type);

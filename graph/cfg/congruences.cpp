@@ -7,8 +7,10 @@
 //     y = (a * x + b) % 2**k    next: y    ->      y = (a * a * s + (a * b + b)) % 2**k      s: what the round got
 //
 // The next round waits for one product instead of two.
+#include <algorithm>
 #include <bit>
 #include <optional>
+#include <vector>
 
 #include "graph/cfg/edit.h"
 #include "graph/cfg/intervals.h"

@@ -31,29 +31,29 @@ std::optional<Interval> interval_of(Mem mem) {
   }
 }
 
-std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth, const Intervals* params) {
+std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth, const Intervals* known) {
   if (n.type != Type::I64) return std::nullopt;
   if (is_comparison(n.op)) return Interval{0, 1};
   if (n.op == Op::Ones) return Interval{0, 64};
   if (n.op == Op::Load || n.op == Op::Extend) return interval_of(n.mem);
   if (n.op == Op::Select) {
-    const auto a = interval(cfg, n.args[1], depth + 1, params), b = interval(cfg, n.args[2], depth + 1, params);
+    const auto a = interval(cfg, n.args[1], depth + 1, known), b = interval(cfg, n.args[2], depth + 1, known);
     if (!a || !b) return std::nullopt;
     return Interval{std::min(a->low, b->low), std::max(a->high, b->high)};
   }
   if (n.op == Op::And) {
     std::optional<Interval> out;
     for (Id a : {n.args[0], n.args[1]})
-      if (const auto one = interval(cfg, a, depth + 1, params); one && one->low >= 0)
+      if (const auto one = interval(cfg, a, depth + 1, known); one && one->low >= 0)
         out = Interval{0, out ? std::min(out->high, one->high) : one->high};
     return out;
   }
   if (n.op == Op::FloorMod) {
-    const auto by = interval(cfg, n.args[1], depth + 1, params);
+    const auto by = interval(cfg, n.args[1], depth + 1, known);
     return by && by->low > 0 ? std::optional(Interval{0, by->high - 1}) : std::nullopt;
   }
   if (n.op != Op::Add && n.op != Op::Sub && n.op != Op::Mul && n.op != Op::Shr) return std::nullopt;
-  const auto a = interval(cfg, n.args[0], depth + 1, params), b = interval(cfg, n.args[1], depth + 1, params);
+  const auto a = interval(cfg, n.args[0], depth + 1, known), b = interval(cfg, n.args[1], depth + 1, known);
   if (!a || !b) return std::nullopt;
   Interval out{0, 0};
   if (n.op == Op::Add) {
@@ -75,70 +75,92 @@ std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth, co
   return out;
 }
 
-std::optional<Interval> interval(const Cfg& cfg, Id v, int depth, const Intervals* params) {
+std::optional<Interval> interval(const Cfg& cfg, Id v, int depth, const Intervals* known) {
   constexpr int kDeepest = 12;
   if (const std::optional<int64_t> value = number(cfg, v))
     return is_within(*value, kMostNumber) ? std::optional(Interval{*value, *value}) : std::nullopt;
-  if (cfg.is_param[v]) {
-    if (!params) return std::nullopt;
-    const auto known = params->find(v);
-    return known == params->end() ? std::nullopt : std::optional(known->second);
+  if (known) {
+    const auto at = known->find(v);
+    return at == known->end() ? std::nullopt : at->second;
   }
-  if (depth > kDeepest) return std::nullopt;
-  return interval_of(cfg, cfg.at(v), depth, params);
+  if (cfg.is_param[v] || depth > kDeepest) return std::nullopt;
+  return interval_of(cfg, cfg.at(v), depth, known);
 }
 
 namespace {
 
-/// Of parameters: what all blocks that lead to theirs give them.
-Intervals intervals_of_params(const Cfg& cfg, const Shape& shape) {
-  constexpr int kMostTurns = 3;
-  Intervals out;
-  for (int turn = 0; turn < kMostTurns; ++turn)
-    for (const uint32_t b : shape.order)
+/// Without the check of overflow.
+Op inexact(Op op) {
+  switch (op) {
+    case Op::AddExact: return Op::Add;
+    case Op::SubExact: return Op::Sub;
+    case Op::MulExact: return Op::Mul;
+    default: return op;
+  }
+}
+
+/// What all blocks that lead to a block give to one of its parameters.
+std::optional<Interval> interval_of_param(const Cfg& cfg, const Shape& shape, uint32_t b, std::size_t i,
+                                          const Intervals& known) {
+  std::optional<Interval> all;
+  for (const uint32_t from : shape.before[b])
+    for (int k = 0; k < cfg.blocks[from].successors(); ++k) {
+      const Edge& e = cfg.blocks[from].to[k];
+      if (e.block != b || e.args[i] == cfg.blocks[b].params[i]) continue;
+      const std::optional<Interval> one = interval(cfg, e.args[i], 0, &known);
+      if (!one) return std::nullopt;
+      all = all ? Interval{std::min(all->low, one->low), std::max(all->high, one->high)} : *one;
+    }
+  return all;
+}
+
+/// Of all integers, each found from those before it. What the end of a loop hands to its head is known from the second
+/// turn on.
+Intervals find_intervals(const Cfg& cfg, const Shape& shape) {
+  constexpr int kFewestTurns = 2, kMostTurns = 3;
+  Intervals known;
+  bool changed = true;
+  for (int turn = 0; turn < kFewestTurns || (changed && turn < kMostTurns); ++turn) {
+    changed = false;
+    for (const uint32_t b : shape.order) {
       for (std::size_t i = 0; i < cfg.blocks[b].params.size(); ++i) {
         const Id p = cfg.blocks[b].params[i];
-        if (cfg.at(p).type != Type::I64 || out.count(p) != 0 || shape.before[b].empty()) continue;
-        std::optional<Interval> all;
-        bool is_known = true;
-        for (const uint32_t from : shape.before[b])
-          for (int k = 0; is_known && k < cfg.blocks[from].successors(); ++k) {
-            const Edge& e = cfg.blocks[from].to[k];
-            if (e.block != b || e.args[i] == p) continue;
-            const std::optional<Interval> one = interval(cfg, e.args[i], 0, &out);
-            is_known = one.has_value();
-            if (!one) continue;
-            all = all ? Interval{std::min(all->low, one->low), std::max(all->high, one->high)} : *one;
-          }
-        if (is_known && all) out.emplace(p, *all);
+        if (cfg.at(p).type != Type::I64 || known[p]) continue;
+        const std::optional<Interval> found = interval_of_param(cfg, shape, b, i, known);
+        changed = changed || found;
+        known[p] = found;
       }
-  return out;
+      for (const Id id : cfg.blocks[b].nodes) {
+        Node n = cfg.at(id);
+        if (n.type != Type::I64 || cfg.is_const(id)) continue;
+        n.op = inexact(n.op);
+        known[id] = interval_of(cfg, n, 0, &known);
+      }
+    }
+  }
+  return known;
 }
 
 }  // namespace
 
 bool drop_overflow_checks(Cfg& cfg) {
-  const auto is_exact = [&](Id id) {
-    const Op op = cfg.at(id).op;
-    return op == Op::AddExact || op == Op::SubExact || op == Op::MulExact;
-  };
+  const auto is_exact = [&](Id id) { return inexact(cfg.at(id).op) != cfg.at(id).op; };
   const bool has_any = std::any_of(cfg.blocks.begin(), cfg.blocks.end(), [&](const Block& b) {
     return std::any_of(b.nodes.begin(), b.nodes.end(), is_exact);
   });
   if (!has_any) return false;
   const Shape shape = shape_of(cfg);
-  const Intervals params = intervals_of_params(cfg, shape);
+  const Intervals known = find_intervals(cfg, shape);
   bool changed = false;
   for (const uint32_t b : shape.order)
     for (const Id id : cfg.blocks[b].nodes) {
       if (!is_exact(id)) continue;
-      Node n = cfg.at(id);
-      n.op = n.op == Op::AddExact ? Op::Add : n.op == Op::SubExact ? Op::Sub : Op::Mul;
+      const std::optional<Interval> found = known.at(id);
+      if (!found) continue;
+      Node& n = cfg.nodes[id];
+      n.op = inexact(n.op);
       n.exit = kNone;
-      const std::optional<Interval> known = interval_of(cfg, n, 0, &params);
-      if (!known) continue;
-      n.natural = n.natural || known->low >= 0;
-      cfg.nodes[id] = n;
+      n.natural = n.natural || found->low >= 0;
       changed = true;
     }
   return changed;

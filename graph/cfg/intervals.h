@@ -19,11 +19,12 @@ std::optional<int64_t> number(const Cfg& cfg, Id v);
 /// Of all that fits in memory of a kind.
 std::optional<Interval> interval_of(Mem mem);
 
-using Intervals = std::unordered_map<Id, Interval>;
+/// What was found of some values, or that nothing is known of them.
+using Intervals = std::unordered_map<Id, std::optional<Interval>>;
 
-/// Of a value; `depth`: how many values that it is made of were looked through; `params`: of parameters.
-std::optional<Interval> interval(const Cfg& cfg, Id v, int depth = 0, const Intervals* params = nullptr);
-std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth = 0, const Intervals* params = nullptr);
+/// Of a value; `depth`: how many values that it is made of were looked through.
+std::optional<Interval> interval(const Cfg& cfg, Id v, int depth = 0, const Intervals* known = nullptr);
+std::optional<Interval> interval_of(const Cfg& cfg, const Node& n, int depth = 0, const Intervals* known = nullptr);
 
 /// Exact sums and products that cannot overflow, because each round takes the remainder of a division, become others.
 bool drop_overflow_checks(Cfg& cfg);
