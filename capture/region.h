@@ -149,9 +149,10 @@ struct CaptureOptions {
   /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own;
   /// borrowed, or null.
   PyObject* (*implementation)(PyObject* callable) = nullptr;
-  /// What a function of NumPy's computes of so many float64, one each, or null. `of_ints`: only if it has no loop for
-  /// ints. Lives for ever.
-  const struct ScalarLoop* (*scalar_loop)(PyObject* callable, int count, graph::DType dtype) = nullptr;
+  /// The loop of a ufunc of NumPy's with `count` operands of `dtype` (float64 or float32) and one result, or null.
+  /// `of_ints`: the operands are integers that NumPy converts to `dtype`; null if the ufunc has a loop for integers.
+  /// Lives for ever.
+  const struct ScalarLoop* (*scalar_loop)(PyObject* callable, int count, graph::DType dtype, bool of_ints) = nullptr;
   /// The loop of NumPy's operator of this name with operands and results of a dtype; without a function: there is none.
   struct ScalarLoop (*array_loop)(const char* ufunc, graph::DType dtype) = nullptr;
   /// Does NumPy ignore the floating-point flags, as np.errstate is now?

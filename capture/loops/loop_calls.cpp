@@ -488,10 +488,12 @@ std::optional<DType> type_of_floats(const std::vector<Typed>& args) {
   std::optional<DType> out;
   for (const Typed& v : args) {
     if (v.kind == Kind::Float || v.kind == Kind::Int) continue;
-    if (v.kind != Kind::Scalar ||
-        (!graph::is_float(v.dtype) && v.dtype != DType::I64 && v.dtype != DType::I32 && v.dtype != DType::U32))
-      return std::nullopt;
-    const DType one = v.dtype == DType::F32 ? DType::F32 : DType::F64;
+    if (v.kind != Kind::Scalar) return std::nullopt;
+    // For one integer of 16 bits there is a loop over float32, for one of 8 bits over float16.
+    const bool is_short = graph::is_int(v.dtype) && graph::size_of(v.dtype) == 2 && args.size() == 1;
+    const bool is_wide = graph::is_int(v.dtype) && graph::size_of(v.dtype) >= 4;
+    if (!graph::is_float(v.dtype) && !is_short && !is_wide) return std::nullopt;
+    const DType one = v.dtype == DType::F32 || is_short ? DType::F32 : DType::F64;
     out = out && *out != one ? DType::F64 : one;
   }
   return out.value_or(DType::F64);
@@ -502,8 +504,7 @@ std::optional<Typed> call_scalar_loop(LoopTranslator& t, PyObject* callable, con
   const std::optional<DType> type = type_of_floats(args);
   if (!t.request.options.scalar_loop || !type) return std::nullopt;
   const bool of_ints = std::all_of(args.begin(), args.end(), [](const Typed& v) { return v.is_integer(); });
-  const ScalarLoop* loop =
-      t.request.options.scalar_loop(callable, static_cast<int>(args.size()), of_ints ? DType::I64 : *type);
+  const ScalarLoop* loop = t.request.options.scalar_loop(callable, static_cast<int>(args.size()), *type, of_ints);
   if (!loop) return std::nullopt;
   std::vector<cfg::Id> bits;
   for (const Typed& a : args) {
@@ -574,7 +575,7 @@ std::optional<Typed> truth_of_float(LoopTranslator& t, PyObject* callable, const
   return of_scalar(t.op(Op::Eq, Type::I64, t.op(Op::Abs, Type::F64, x), infinity), DType::Bool);
 }
 
-/// Of integers, at least one of which is a scalar of NumPy's.
+/// A call of np.absolute, np.sign, np.maximum or np.minimum with integers, at least one of them a NumPy scalar.
 std::optional<Typed> call_numpy_of_integers(LoopTranslator& t, PyObject* callable, const std::vector<Typed>& args) {
   const auto is = [&](const char* name) { return numpy_function(name) == callable; };
   if (args.size() == 1) {
@@ -612,8 +613,15 @@ std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std
   if (args.size() == 2 && args[0].is_array() && args[1].is_array())
     return is("dot") ? dot_product(t, args[0], args[1], true) : std::nullopt;
   if (!std::all_of(args.begin(), args.end(), [](const Typed& v) { return v.is_number(); })) return std::nullopt;
-  if (args.size() == 1)
+  if (args.size() == 1) {
     if (std::optional<Typed> made = truth_of_float(t, callable, args[0])) return made;
+    for (const auto& [name, dtype] : {std::pair("float32", DType::F32), std::pair("float64", DType::F64)}) {
+      if (!is(name) || args[0].kind == Kind::Bool || (args[0].kind == Kind::Scalar && args[0].dtype == DType::Bool))
+        continue;
+      if (args[0].is_integer()) exact_in_float(t, args[0].ids[0]);
+      return of_scalar(t.settled(converted(t, args[0], dtype)), dtype);
+    }
+  }
   if (std::any_of(args.begin(), args.end(), [](const Typed& v) { return is_integer_scalar(v); }))
     if (std::optional<Typed> made = call_numpy_of_integers(t, callable, args)) return made;
   const std::optional<DType> found = type_of_floats(args);
@@ -630,8 +638,6 @@ std::optional<Typed> call_numpy(LoopTranslator& t, PyObject* callable, const std
   };
   if (args.size() == 1) {
     const cfg::Id x = args[0].ids[0];
-    if (is("float32")) return of_scalar(t.settled(converted(t, args[0], DType::F32)), DType::F32);
-    if (is("float64")) return of_scalar(t.settled(as_f64(t, args[0])), DType::F64);
     if (is("sqrt")) return std::erase(t.pending, x), result(t.op(Op::Sqrt, type, x), true);
     if (is("absolute") || is("fabs")) return result(t.op(Op::Abs, type, t.settled(x)), false);
     for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil),

@@ -56,7 +56,8 @@ const cfg::Function kLeast = cfg::prepared({"min", reinterpret_cast<const void*>
 
 const ScalarLoop* loop_of(LoopTranslator& t, const char* name) {
   PyObject* function = numpy_function(name);
-  return function && t.request.options.scalar_loop ? t.request.options.scalar_loop(function, 2, DType::F64) : nullptr;
+  return function && t.request.options.scalar_loop ? t.request.options.scalar_loop(function, 2, DType::F64, false)
+                                                   : nullptr;
 }
 
 Typed place_in_order(LoopTranslator& t, const Typed& v, const Typed& number) {
@@ -208,7 +209,7 @@ std::optional<Typed> call_of_vectors(LoopTranslator& t, PyObject* callable, cons
   if (is_builtin_abs(callable))
     if (PyObject* absolute = numpy_function("absolute")) return applied(t, absolute, std::move(operands));
   const ScalarLoop* loop =
-      t.request.options.scalar_loop ? t.request.options.scalar_loop(callable, 1, DType::F64) : nullptr;
+      t.request.options.scalar_loop ? t.request.options.scalar_loop(callable, 1, DType::F64, false) : nullptr;
   if (loop && loop->same_at_every_place && !loop->gives_bool) return applied(t, callable, std::move(operands));
   return std::nullopt;
 }

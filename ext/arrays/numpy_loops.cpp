@@ -64,11 +64,11 @@ bool is_same_at_every_place(const PyUFuncObject* ufunc) {
 
 }  // namespace
 
-const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, graph::DType dtype) {
+const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, graph::DType dtype, bool of_ints) {
   if (!PyObject_TypeCheck(callable, &PyUFunc_Type)) return nullptr;
   auto* ufunc = reinterpret_cast<PyUFuncObject*>(callable);
   if (ufunc->nin != count || ufunc->nout != 1 || !ufunc->functions || ufunc->core_enabled || !is_of_numpy(ufunc) ||
-      (graph::is_int(dtype) && has_loop_of_ints(ufunc)))
+      (of_ints && has_loop_of_ints(ufunc)))
     return nullptr;
   const char type = dtype == graph::DType::F32 ? NPY_FLOAT : NPY_DOUBLE;
   static auto* const known = new std::map<std::pair<PyObject*, char>, capture::ScalarLoop>;

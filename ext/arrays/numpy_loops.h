@@ -16,7 +16,7 @@ codegen::NumpyLoop numpy_loop(graph::Op op, graph::DType operand, graph::DType r
 codegen::NumpyLoop linalg_loop(const char* name, graph::DType dtype);
 
 /// CaptureOptions::scalar_loop.
-const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, graph::DType dtype);
+const capture::ScalarLoop* scalar_loop(PyObject* callable, int count, graph::DType dtype, bool of_ints);
 
 /// CaptureOptions::array_loop.
 capture::ScalarLoop array_loop(const char* ufunc, graph::DType dtype);

@@ -124,9 +124,6 @@ class Carrier {
     return base && index ? std::optional(*base + *index * n.scale) : std::nullopt;
   }
 
-  static bool is_same_place(const Node& a, const Node& b) {
-    return is_same_family(a, b) && a.mem == b.mem && a.imm == b.imm;
-  }
   static bool is_same_family(const Node& a, const Node& b) {
     return a.args[0] == b.args[0] && a.args[1] == b.args[1] && a.scale == b.scale;
   }

@@ -30,6 +30,11 @@ class Names {
 /// Is the number at most that far from 0? Right for the least number too.
 inline bool is_within(int64_t number, int64_t most) { return -most <= number && number <= most; }
 
+/// Do two loads or stores have one address in each round, and one type of numbers in memory?
+inline bool is_same_place(const Node& a, const Node& b) {
+  return a.args[0] == b.args[0] && a.args[1] == b.args[1] && a.scale == b.scale && a.imm == b.imm && a.mem == b.mem;
+}
+
 void rename(Cfg& cfg, Names& names);
 
 /// Takes out the blocks that are not reached.

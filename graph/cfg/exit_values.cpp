@@ -49,7 +49,7 @@ class ExitValues {
   }
 
  private:
-  /// What later rounds get: a value of the surroundings, or the count plus a number.
+  /// The value of a variable in all rounds but the first: one from outside the loop, or the count plus a constant.
   struct Later {
     Id value = kNone;
     int64_t plus = 0;
@@ -89,7 +89,7 @@ class ExitValues {
         if (block(b).to[k].block == head_) f(block(b).to[k]);
   }
 
-  /// What is added to a value.
+  /// The constant c if a value is `to + c`.
   std::optional<int64_t> added(Id v, Id to) const {
     if (v == to) return 0;
     const Node& n = cfg_.at(v);
@@ -152,7 +152,7 @@ class ExitValues {
     return nodes.back();
   }
 
-  /// What the rounds have been handing on as a parameter, as nodes in front of those of a block.
+  /// Adds nodes at the beginning of a block that compute a variable of the loop, and gives the last of them.
   Id value_in(uint32_t b, Id param, const Later& later) {
     const Edge& enters = block(front_).to[0];
     const auto i = static_cast<std::size_t>(std::ranges::find(params(), param) - params().begin());
@@ -202,7 +202,7 @@ class ExitValues {
   const Shape shape_;
   std::vector<uint32_t> block_;  // by value: where it is made
   std::vector<bool> read_;       // by value: by a node or a branch
-  // Of the loop at hand:
+  // The loop that is being changed:
   uint32_t head_ = kNone, front_ = kNone;
   std::vector<uint32_t> members_;
   std::vector<bool> is_member_;

@@ -99,7 +99,7 @@ Op inexact(Op op) {
   }
 }
 
-/// What all blocks that lead to a block give to one of its parameters.
+/// The interval of a parameter of a block: it contains the arguments that all other blocks pass for it.
 std::optional<Interval> interval_of_param(const Cfg& cfg, const Shape& shape, uint32_t b, std::size_t i,
                                           const Intervals& known) {
   std::optional<Interval> all;
@@ -114,8 +114,8 @@ std::optional<Interval> interval_of_param(const Cfg& cfg, const Shape& shape, ui
   return all;
 }
 
-/// Of all integers, each found from those before it. What the end of a loop hands to its head is known from the second
-/// turn on.
+/// The intervals of all integers of a graph. Each is found from those of its operands. An argument that the last block
+/// of a loop passes to the first one is known from the second turn on.
 Intervals find_intervals(const Cfg& cfg, const Shape& shape) {
   constexpr int kFewestTurns = 2, kMostTurns = 3;
   Intervals known;

@@ -19,7 +19,7 @@ std::optional<int64_t> number(const Cfg& cfg, Id v);
 /// Of all that fits in memory of a kind.
 std::optional<Interval> interval_of(Mem mem);
 
-/// What was found of some values, or that nothing is known of them.
+/// The interval of each value that was looked at; none: it is not known.
 using Intervals = std::unordered_map<Id, std::optional<Interval>>;
 
 /// Of a value; `depth`: how many values that it is made of were looked through.

@@ -54,7 +54,7 @@ void step_addresses(Cfg& cfg);
 /// register.
 void compare_next_counts(Cfg& cfg);
 
-/// What a loop hands from round to round for its exits only is computed there from its count.
+/// A variable of a loop that only exits use is no longer set in each round. Exits compute it from the loop's count.
 bool compute_at_exits(Cfg& cfg);
 
 /// Sums that are needed only behind a loop are computed there.

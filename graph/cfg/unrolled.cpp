@@ -149,8 +149,7 @@ class Unrolled : Rounds {
       if (n.op != Op::Load && n.op != Op::Store) return false;
       const auto read = std::find_if(order_.begin(), order_.end(), [&](const Step& t) {
         const Node& m = cfg_.at(t.id);
-        return m.op == Op::Load && m.args[0] == n.args[0] && m.args[1] == n.args[1] && m.scale == n.scale &&
-               m.imm == n.imm && m.mem == n.mem;
+        return m.op == Op::Load && is_same_place(m, n);
       });
       if (read == order_.end()) return false;
       if (n.op == Op::Load) {
@@ -307,10 +306,6 @@ class Unrolled : Rounds {
     };
     const Id length = choose(make(Op::Sub, constant(0), way), way);
     return {choose(last, first), make(Op::Add, length, constant(size_of(a.node.mem)))};
-  }
-
-  static bool is_same_place(const Node& a, const Node& b) {
-    return a.args[0] == b.args[0] && a.args[1] == b.args[1] && a.scale == b.scale && a.imm == b.imm && a.mem == b.mem;
   }
 
   void require_apart(const Pair& p, Id more, const Edge& other) {

@@ -217,9 +217,7 @@ class Vectors : Rounds {
     for (std::size_t i = at; i-- > 0;) {
       const Node& m = cfg_.at(steps[i].id);
       if (m.op == Op::Store) return kNone;  // which may have changed what was read
-      if (m.op != Op::Load || steps[i].where != kNone || m.args[0] != n.args[0] || m.args[1] != n.args[1] ||
-          m.scale != n.scale || m.imm != n.imm || m.mem != n.mem)
-        continue;
+      if (m.op != Op::Load || steps[i].where != kNone || !is_same_place(m, n)) continue;
       const Id chosen = copy(Op::Select, m.type, step.where, n.args[2], steps[i].id);
       cfg_.nodes[step.id].args[2] = chosen;
       return chosen;
@@ -470,7 +468,7 @@ class Vectors : Rounds {
     return step.where == kNone && asks_sign && cfg_.at(n.args[1]).type == Type::I64 ? n.args[1] : kNone;
   }
 
-  /// What waits until all loads of rounds that are done at once are done.
+  /// Stores and checks of the rounds that are done at once. They are made once all loads of these rounds are done.
   struct Waiting {
     std::vector<Node> stores;
     Id words = kNone;   // below 0 in lanes in which a sum has overflowed
@@ -510,7 +508,7 @@ class Vectors : Rounds {
           if (finite == kNone) {
             finite = asked;
           } else {
-            // 0, or NaN.
+            // A number less itself is 0, or NaN if it is not finite.
             const Id before = add(lanes_of(Op::Sub, Type::F64, finite, finite));
             finite = add(lanes_of(Op::Add, Type::F64, asked, before));
           }
@@ -574,7 +572,7 @@ class Vectors : Rounds {
     return next_of(count, in_lanes, totals);
   }
 
-  /// What the round behind all lanes, or the first `count`, gets.
+  /// The variables of the loop once the rounds of all lanes, or of the first `count`, are done.
   std::vector<Id> next_of(Id count, std::vector<Id>* in_lanes, const std::map<std::size_t, Id>& totals) {
     std::vector<Id> next;
     const Id done = count == kNone ? constant(lanes_) : count;

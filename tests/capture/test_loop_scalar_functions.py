@@ -44,6 +44,7 @@ FORMS = {
     "copysign": "np.copysign(v, k)",
     "arctan2": "np.arctan2(v, k)",
     "float32": "np.float32(v)",
+    "float64": "np.float64(v)",
     "scaled": "v * np.float32(0.3)",
     "divide": "v / k",
     "quotient of a number": "k / v",
@@ -97,7 +98,7 @@ def test_values_types_and_warnings(form, dtype):
 def test_is_compiled(form, dtype):
     if dtype.startswith(("int", "uint")) and form not in (
         "isnan", "isinf", "isfinite", "math.isnan", "math.isfinite", "abs", "absolute", "sign", "maximum", "minimum",
-        "neighbours", "divide", "quotient of a number", "remainder", "floor_divide", "remainder of a number", "square", "cube", "less", "equal", "round", "math.floor", "math.ceil",
+        "neighbours", "divide", "quotient of a number", "remainder", "floor_divide", "remainder of a number", "square", "cube", "less", "equal", "round", "math.floor", "math.ceil", "float32", "float64",
     ):  # fmt: skip
         pytest.skip("gives another type, which depends on the version of NumPy")
     marked = fj.jit(loop_of(form))
