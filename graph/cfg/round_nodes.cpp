@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include "graph/cfg/edit.h"
 #include "graph/cfg/intervals.h"
+#include "graph/cfg/registers.h"
 
 namespace framejit::cfg {
 
@@ -17,12 +20,7 @@ Id RoundNodes::copy(Node n) {
 }
 
 Id RoundNodes::copy(Op op, Type type, Id a, Id b, Id c) {
-  Node n;
-  n.op = op;
-  n.type = type;
-  n.args[0] = a;
-  n.args[1] = b;
-  n.args[2] = c;
+  const Node n = node(op, type, a, b, c);
   if (counts_bits_or_none(cfg_, n)) return b;
   const Id id = copy(n);
   order_.push_back({id, kNone});
@@ -134,11 +132,76 @@ bool RoundNodes::line_up() {
   return c.op == (back_ == 0 ? Op::Ne : Op::Eq) && cfg_.at(c.args[0]).type == Type::I64;
 }
 
+namespace {
+
+constexpr std::size_t kMostAtoms = 6;
+
+/// Conditions as functions of others, which are not made of any: `if a: ... elif b: ...` has a, and not a and b.
+class Logic {
+ public:
+  explicit Logic(const Cfg& cfg) : cfg_(cfg) {}
+
+  /// Do two conditions never hold together?
+  bool exclude(Id a, Id b) {
+    return never([&](uint32_t values) { return holds(a, values) && holds(b, values); }, {a, b});
+  }
+
+  /// Does always one of two conditions hold?
+  bool are_all(Id a, Id b) {
+    return never([&](uint32_t values) { return !holds(a, values) && !holds(b, values); }, {a, b});
+  }
+
+ private:
+  bool is_negation(Id v) const {
+    const Node& n = cfg_.at(v);
+    return !cfg_.is_param[v] && n.op == Op::Eq && cfg_.at(n.args[0]).type == Type::I64 && number(cfg_, n.args[1]) == 0;
+  }
+
+  /// A comparison, or several of them combined: 0 or 1.
+  bool is_truth(Id v, int depth) const {
+    if (cfg_.is_param[v] || depth > kDeepest) return false;
+    const Node& n = cfg_.at(v);
+    if (is_comparison(n.op)) return true;
+    return (n.op == Op::And || n.op == Op::Or) && is_truth(n.args[0], depth + 1) && is_truth(n.args[1], depth + 1);
+  }
+
+  bool combines(Id v) const {
+    return !cfg_.is_param[v] && (cfg_.at(v).op == Op::And || cfg_.at(v).op == Op::Or) && is_truth(v, 0);
+  }
+
+  template <class F>
+  bool never(F&& f, std::initializer_list<Id> conditions) {
+    for (const Id v : conditions)
+      if (!collect(v, 0)) return false;
+    for (uint32_t values = 0; values < uint32_t{1} << atoms_.size(); ++values)
+      if (f(values)) return false;
+    return true;
+  }
+
+  bool collect(Id v, int depth) {
+    if (depth > kDeepest) return false;
+    if (is_negation(v)) return collect(cfg_.at(v).args[0], depth + 1);
+    if (combines(v)) return collect(cfg_.at(v).args[0], depth + 1) && collect(cfg_.at(v).args[1], depth + 1);
+    if (std::find(atoms_.begin(), atoms_.end(), v) == atoms_.end()) atoms_.push_back(v);
+    return atoms_.size() <= kMostAtoms;
+  }
+
+  bool holds(Id v, uint32_t values) const {
+    const Node& n = cfg_.at(v);
+    if (is_negation(v)) return !holds(n.args[0], values);
+    if (!combines(v)) return ((values >> (std::find(atoms_.begin(), atoms_.end(), v) - atoms_.begin())) & 1) != 0;
+    const bool a = holds(n.args[0], values), b = holds(n.args[1], values);
+    return n.op == Op::And ? a && b : a || b;
+  }
+
+  static constexpr int kDeepest = 8;
+  const Cfg& cfg_;
+  std::vector<Id> atoms_;
+};
+
+}  // namespace
+
 void RoundNodes::join_stores() {
-  const auto negates = [&](Id x, Id y) {
-    const Node& n = cfg_.at(x);
-    return !cfg_.is_param[x] && n.op == Op::Eq && n.args[0] == y && number(n.args[1]) == 0;
-  };
   std::size_t before = order_.size();
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step now = order_[i];
@@ -147,25 +210,26 @@ void RoundNodes::join_stores() {
     if (first >= i || now.where == kNone || order_[first].where == kNone) continue;
     const Step other = order_[first];
     const Node a = cfg_.at(other.id), b = cfg_.at(now.id);
-    if (!negates(now.where, other.where) && !negates(other.where, now.where)) continue;
-    if (a.args[0] != b.args[0] || a.args[1] != b.args[1] || a.imm != b.imm || a.scale != b.scale || a.mem != b.mem)
-      continue;
+    Logic logic(cfg_);
+    if (!is_same_place(a, b) || !logic.exclude(now.where, other.where)) continue;
     // What is read between them is read in the second case only.
     bool apart = false;
     for (std::size_t k = first + 1; k < i; ++k)
       apart = apart || (cfg_.at(order_[k].id).op == Op::Load && order_[k].where != now.where);
     if (apart) continue;
-    Node both;
-    both.op = Op::Select;
-    both.type = cfg_.at(a.args[2]).type;
-    both.args[0] = other.where;
-    both.args[1] = a.args[2];
-    both.args[2] = b.args[2];
-    const Id chosen = copy(both);
+    std::vector<Step> made;
+    const auto add = [&](const Node& n) {
+      made.push_back({copy(n), kNone});
+      return made.back().id;
+    };
+    const Id chosen = add(node(Op::Select, cfg_.at(a.args[2]).type, other.where, a.args[2], b.args[2]));
     cfg_.nodes[now.id].args[2] = chosen;
-    order_[i].where = kNone;
+    const bool always = logic.are_all(now.where, other.where);
+    order_[i].where = always ? kNone : add(node(Op::Or, Type::I64, other.where, now.where));
+    order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(i), made.begin(), made.end());
     order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(first));
-    order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(i - 1), {chosen, kNone});
+    i += made.size() - 1;
+    before = i;
   }
 }
 

@@ -38,6 +38,16 @@ class RoundNodes {
     bool negated = false;
   };
 
+  static Node node(Op op, Type type, Id a, Id b, Id c = kNone) {
+    Node n;
+    n.op = op;
+    n.type = type;
+    n.args[0] = a;
+    n.args[1] = b;
+    n.args[2] = c;
+    return n;
+  }
+
   Id copy(Node n);
   Id copy(Op op, Type type, Id a, Id b, Id c = kNone);
   Id copied_constant(int64_t value);
@@ -58,7 +68,7 @@ class RoundNodes {
 
   bool line_up();
 
-  /// Two stores at the same place, one of which is done in each round, are one.
+  /// Stores at the same place, of which a round does one at most, are one.
   void join_stores();
 
   void choose_params(uint32_t b);

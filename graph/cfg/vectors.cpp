@@ -218,9 +218,8 @@ class Vectors : Rounds {
       const Node& m = cfg_.at(steps[i].id);
       if (m.op == Op::Store) return kNone;  // which may have changed what was read
       if (m.op != Op::Load || steps[i].where != kNone || !is_same_place(m, n)) continue;
-      const Id chosen = copy(Op::Select, m.type, step.where, n.args[2], steps[i].id);
-      cfg_.nodes[step.id].args[2] = chosen;
-      return chosen;
+      const Id chosen = copy(node(Op::Select, m.type, step.where, n.args[2], steps[i].id));
+      return cfg_.nodes[step.id].args[2] = chosen;
     }
     return kNone;
   }

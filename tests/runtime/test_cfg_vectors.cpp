@@ -326,6 +326,32 @@ TEST(CfgVectors, ArmsThatStore) {
     }
 }
 
+TEST(CfgVectors, ArmsOfSeveralBranchesThatStoreAtOnePlace) {
+  // out[i] = -1 if a[i] < -1, else 1 if 1 < a[i], else a[i]; also without the last store.
+  for (const bool all : {true, false}) {
+    OneLoop loop(2);
+    const Id a = loop.load(0, cfg::Mem::F64, loop.i()), low = loop.number(-1.0), high = loop.number(1.0);
+    const auto store = [&](Id value) {
+      loop.store(1, cfg::Mem::F64, loop.i(), value);
+      return value;
+    };
+    loop.choice(
+        loop.make(Op::Lt, Type::I64, a, low), Type::F64, [&] { return store(low); },
+        [&] {
+          return loop.choice(
+              loop.make(Op::Lt, Type::I64, high, a), Type::F64, [&] { return store(high); },
+              [&] { return all ? store(a) : a; });
+        });
+    Cfg g = loop.end();
+    compare(g, kAll, {{0, kThird}, {80, 80}, {80, 96}});
+    cfg::optimize(g, 32);
+    std::size_t masked = 0;
+    for (const cfg::Block& b : g.blocks)
+      for (const Id id : b.nodes) masked += g.at(id).op == Op::Store && g.at(id).where != kNone;
+    EXPECT_EQ(masked == 0, all) << cfg::print(g);
+  }
+}
+
 TEST(CfgVectors, WhatOnlyOneArmReads) {
   OneLoop loop(3);
   const Id a = loop.load(0, cfg::Mem::F64, loop.i());
