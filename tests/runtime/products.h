@@ -72,4 +72,15 @@ inline Ran run_graph(const std::string& text, const std::vector<std::vector<std:
   return out;
 }
 
+/// The sizes and the layout of a product.
+struct ProductCase {
+  int64_t m, n, k;
+  bool at = false, bt = false;  // stored transposed
+  int64_t batch = 1;
+  bool shared_b = false;  // one B for all of the batch
+  int64_t pad = 0;        // elements between rows
+  int64_t spread = 1;     // elements from a column to the next
+  int64_t l2_bytes = 1 << 20;
+};
+
 }  // namespace framejit::runtime::testing
