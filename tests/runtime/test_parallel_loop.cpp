@@ -397,7 +397,8 @@ TEST(ParallelLoop, RandomNestsOfRowsKeepTheirMeaning) {
   EXPECT_GT(rounds, 20 * seeds);
   EXPECT_GT(failures, seeds / 20);
   EXPECT_GT(kept, seeds);
-  EXPECT_GT(kept_early, 0);
+  // Few programs keep such numbers: among those of other seeds there may be none.
+  EXPECT_TRUE(first || kept_early > 0);
   EXPECT_GT(float_sums, seeds / 20);
   EXPECT_GT(integer_sums, seeds / 20);
   EXPECT_GT(vectors, seeds / 20);
