@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "codegen/emit_cfg_fused.h"
 #include "codegen/emit_cfg_power.h"
 #include "graph/support/check.h"
 
@@ -340,6 +341,14 @@ void CfgNodes::emit_float(Id id) {
     load_constant(m, c);
     return m;
   };
+  if (info(n.op).operands == 3) {
+    const auto operand = [&](Id v, bool may_be_constant) -> asmjit::Operand {
+      if (may_be_constant && cfg_.is_const(v) && cfg_.at(v).imm != 0) return constant(cfg_.at(v));
+      return xmm(v);
+    };
+    const asmjit::Operand b = operand(n.args[1], true);
+    return emit_fused(cc_, n.op, n.type, false, result, a, b, operand(n.args[2], !b.isMem()));
+  }
   if (info(n.op).operands == 2 && cfg_.is_const(n.args[1]) && cfg_.at(n.args[1]).imm != 0) {
     const Mem b = constant(cfg_.at(n.args[1]));
     switch (n.op) {

@@ -6,6 +6,7 @@
 
 #include <bit>
 
+#include "codegen/emit_cfg_fused.h"
 #include "codegen/emit_cfg_power.h"
 #include "graph/support/check.h"
 #include "graph/support/upper_halves.h"
@@ -498,6 +499,9 @@ void CfgVectors::emit_float(Id id) {
     case Op::Mul: return void(f64 ? cc_.vmulpd(to, a, b) : cc_.vmulps(to, a, b));
     case Op::Div: return void(f64 ? cc_.vdivpd(to, a, b) : cc_.vdivps(to, a, b));
     case Op::Sqrt: return void(f64 ? cc_.vsqrtpd(to, a) : cc_.vsqrtps(to, a));
+    case Op::MulAdd:
+    case Op::MulSub:
+    case Op::SubMul: return emit_fused(cc_, n.op, n.type, true, to, a, b, vec(n.args[2]));
     case Op::Neg: return void(cc_.vxorps(to, a, repeated(f64 ? uint64_t{1} << 63 : uint64_t{1} << 31, n)));
     case Op::Abs: return void(cc_.vandps(to, a, repeated(f64 ? ~(uint64_t{1} << 63) : ~(uint64_t{1} << 31), n)));
     case Op::Floor:

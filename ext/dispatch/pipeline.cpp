@@ -201,6 +201,7 @@ CompileOptions compile_options(const CodeState& state, bool o1, bool is_compared
   const JitSettings& settings = state.settings();
   CompileOptions options;
   options.o1 = o1;
+  options.loops_at_o1 = settings.o1;
   options.o2 = settings.o2 && o1;
   options.ignore_fp_flags = settings.ignore_fp_flags;
   options.interp = settings.stress.interp;

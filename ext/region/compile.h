@@ -14,6 +14,7 @@ namespace framejit::ext::region {
 
 struct CompileOptions {
   bool o1 = false;
+  bool loops_at_o1 = false;      // loops over elements, which are not compared with the bytecode
   bool o2 = false;               // with o1
   bool ignore_fp_flags = false;  // no floating-point flag counts
   bool listing = false;

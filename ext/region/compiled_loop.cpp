@@ -23,6 +23,7 @@
 #include "ext/region/flag_warnings.h"
 #include "ext/region/grouped_products.h"
 #include "ext/region/long_runs.h"
+#include "graph/cfg/loops.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
 #include "graph/support/fp_state.h"
@@ -218,6 +219,11 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(const ca
   if (program->recursion) {
     loop->self_ = &program->recursion->self;
     if (!options.interpreted) cfg::inline_self_calls(graph, program->recursion->self, program->recursion->at_start);
+  }
+  // In front of all passes: the bits must not depend on which of the kernels runs.
+  if (options.o1) {
+    cfg::drop_powers(graph);
+    cfg::fuse_products(graph);
   }
   if (!options.listing && !options.interpreted && !program->recursion) loop->store_ = options.store;
   // A call of itself may be given up by an exception, for which bodies of loops have no way out.

@@ -25,6 +25,7 @@ class CompiledLoop {
     bool listing = false;
     bool interpreted = false;  // runs go through the reference interpreter (stress)
     bool widened = false;      // several rounds at once from the first run on
+    bool o1 = false;           // products and sums are fused, squares and roots are not called
     codegen::KernelStore* store = nullptr;
     std::unique_ptr<LoopCode> code;  // that another process has made; null: it is not there
   };

@@ -205,9 +205,9 @@ std::string Entry::link(std::shared_ptr<capture::Region> region, Compiled compil
   conditions_.emplace(*region_, *guards_, *materializer_);
 
   if (region_->loop) {
-    auto loop = CompiledLoop::make(
-        *region_, *guards_,
-        {options.listing, options.interp, options.losing, module::kernel_store(options.cached), std::move(loop_code)});
+    auto loop = CompiledLoop::make(*region_, *guards_,
+                                   {options.listing, options.interp, options.losing, options.loops_at_o1,
+                                    module::kernel_store(options.cached), std::move(loop_code)});
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
   }

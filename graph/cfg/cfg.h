@@ -38,6 +38,7 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
 // the lanes in the other order; Finite, are the numbers of all lanes finite; AllOf, are they all not 0; SumOf,
 // of integers; AddLanes, of floats, one after the other, to the second operand; Lane, the one that the second operand
 // counts. Waits: does the interpreter wait, as Poll asks.
+// MulAdd, MulSub and SubMul: a * b + c, a * b - c and c - a * b, rounded once.
 // clang-format off: one line for each family
 #define FRAMEJIT_CFG_OPS(X)                                                                                              \
   X(Const, "const", 0, Pure)                                                                                            \
@@ -57,7 +58,8 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)                                      \
   X(Waits, "waits", 0, Reads) X(Splat, "splat", 1, Pure) X(Ramp, "ramp", 2, Pure) X(Reverse, "reverse", 1, Pure)        \
   X(Finite, "finite", 1, Pure) X(AllOf, "all", 1, Pure) X(SumOf, "sum", 1, Pure) X(AddLanes, "add.lanes", 2, Pure)          \
-  X(Lane, "lane", 2, Pure) X(CallReads, "call.reads", 3, Reads) X(CallItself, "call.itself", 5, Checks)
+  X(Lane, "lane", 2, Pure) X(MulAdd, "mul.add", 3, Pure) X(MulSub, "mul.sub", 3, Pure)                                  \
+  X(SubMul, "sub.mul", 3, Pure) X(CallReads, "call.reads", 3, Reads) X(CallItself, "call.itself", 5, Checks)
 // clang-format on
 
 enum class Op : uint8_t {

@@ -92,7 +92,8 @@ class SumOfSome {
       const Node& n = cfg_.at(id);
       has_sum = has_sum || id == sum;
       if (id == sum || (n.op == Op::CheckFinite && n.args[0] == sum)) continue;
-      const bool is_quick = n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul || n.op == Op::Neg || n.op == Op::Abs;
+      const bool is_quick = n.op == Op::Add || n.op == Op::Sub || n.op == Op::Mul || n.op == Op::Neg ||
+                            n.op == Op::Abs || n.op == Op::MulAdd || n.op == Op::MulSub || n.op == Op::SubMul;
       if (has_sum || !(n.type == Type::I64 ? is_cheap(cfg_, id) : is_quick) || ++others > kMostNodes) return false;
     }
     return has_sum;

@@ -42,13 +42,22 @@ int64_t floor_mod(int64_t a, int64_t b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+/// As fused instructions do it: NaN keeps its sign.
 template <class F>
-int64_t float_op(Op op, F a, F b) {
+F negated(F v) {
+  return std::isnan(v) ? v : -v;
+}
+
+template <class F>
+int64_t float_op(Op op, F a, F b, F c) {
   switch (op) {
     case Op::Add: return bits(a + b);
     case Op::Sub: return bits(a - b);
     case Op::Mul: return bits(a * b);
     case Op::Div: return bits(a / b);
+    case Op::MulAdd: return bits(std::fma(a, b, c));
+    case Op::MulSub: return bits(std::fma(a, b, negated(c)));
+    case Op::SubMul: return bits(std::fma(negated(a), b, c));
     case Op::Neg: return bits(-a);
     case Op::Abs: return bits(std::fabs(a));
     case Op::Sqrt: return bits(std::sqrt(a));
@@ -212,8 +221,8 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
             if (takes_part) result = int_op(Op::Add, result, a[0]);
             break;
           default:
-            result = of == Type::F64   ? float_op<double>(n.op, f64(a[0]), f64(a[1]))
-                     : of == Type::F32 ? float_op<float>(n.op, f32(a[0]), f32(a[1]))
+            result = of == Type::F64   ? float_op<double>(n.op, f64(a[0]), f64(a[1]), f64(a[2]))
+                     : of == Type::F32 ? float_op<float>(n.op, f32(a[0]), f32(a[1]), f32(a[2]))
                                        : int_op(n.op, a[0], a[1]);
         }
       }

@@ -66,7 +66,10 @@ bool can_be_lanes(const Cfg& cfg, const Node& n, bool is_wide) {
     case Op::Floor:
     case Op::Ceil:
     case Op::Trunc:
-    case Op::Rint: return true;
+    case Op::Rint:
+    case Op::MulAdd:
+    case Op::MulSub:
+    case Op::SubMul: return true;
     case Op::Call: return calls_in_lanes(cfg, n);
     case Op::ToF64: return of == Type::F32 || is_wide || is_small(cfg, n.args[0]);
     case Op::ToF32: return of == Type::F64;

@@ -57,6 +57,11 @@ void compare_next_counts(Cfg& cfg);
 /// A variable of a loop that only exits use is no longer set in each round. Exits compute it from the loop's count.
 bool compute_at_exits(Cfg& cfg);
 
+/// At O1: a product that is used in one sum or difference is computed with it, and rounded once.
+void fuse_products(Cfg& cfg);
+/// At O1: squares and roots that are called as powers become products and roots.
+void drop_powers(Cfg& cfg);
+
 /// Sums that are needed only behind a loop are computed there.
 void sink_results(Cfg& cfg);
 

@@ -358,7 +358,11 @@ class Unrolled : Rounds {
     switch (n.op) {
       case Op::Add:
       case Op::Sub:
-      case Op::Mul: return stays(v, n.args[0], depth + 1) || stays(v, n.args[1], depth + 1);
+      case Op::Mul:
+      case Op::MulAdd:
+      case Op::MulSub:
+      case Op::SubMul:
+        return std::any_of(n.args, n.args + info(n.op).operands, [&](Id a) { return stays(v, a, depth + 1); });
       case Op::Div:
       case Op::Neg: return stays(v, n.args[0], depth + 1);
       case Op::Select: return stays(v, n.args[1], depth + 1) && stays(v, n.args[2], depth + 1);

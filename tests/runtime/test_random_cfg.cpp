@@ -11,6 +11,7 @@
 
 #include "cfg_graphs.h"
 #include "codegen/emit_cfg.h"
+#include "graph/cfg/loops.h"
 
 namespace framejit::codegen {
 namespace {
@@ -81,7 +82,11 @@ class RandomNest : RandomGraph {
       case 4: {
         Node n = element(0);
         n.op = Op::Load;
-        f = make(below(2) ? Op::Add : Op::Mul, Type::F64, f, add(g_, at_, n));
+        const Id loaded = add(g_, at_, n);
+        constexpr Op kFused[] = {Op::MulAdd, Op::MulSub, Op::SubMul};
+        if (below(4) == 0)
+          f = make(kFused[below(3)], Type::F64, f, loaded, vars_[static_cast<std::size_t>(3 + below(2))]);
+        else f = make(below(2) ? Op::Add : Op::Mul, Type::F64, f, loaded);
         if (below(2)) check(Op::CheckFinite, f);
         return;
       }
@@ -222,7 +227,8 @@ TEST(EmitCfg, RandomNestsKeepTheirMeaning) {
   constexpr std::size_t kElements = 40;
   int finished = 0, widened = 0;
   for (int64_t seed = from; seed < from + seeds; ++seed) {
-    const Cfg plain = RandomNest(static_cast<uint64_t>(seed)).make();
+    Cfg plain = RandomNest(static_cast<uint64_t>(seed)).make();
+    if (seed % 4 == 0) cfg::fuse_products(plain);
     ASSERT_EQ(cfg::verify(plain), "") << cfg::print(plain);
     Cfg passes = plain;
     const Isa isa = seed % 3 == 0 ? Isa::Avx2 : std::min(Isa::Avx512, detected_cpu().isa);
