@@ -1,8 +1,11 @@
 // What loops compute with fewer roundings or checks at O1 than Python and NumPy: docs/o1.md has the error bounds.
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <unordered_map>
 #include <vector>
 
+#include "graph/cfg/edit.h"
 #include "graph/cfg/loops.h"
 
 namespace framejit::cfg {
@@ -11,15 +14,51 @@ namespace {
 
 bool is_float(const Node& n) { return n.type == Type::F64 || n.type == Type::F32; }
 
+/// What loops store, by the base of the address.
+class Stores {
+ public:
+  Stores(const Cfg& cfg, const Shape& shape) : cfg_(cfg), loop_of_(cfg.nodes.size(), kNone) {
+    for (const uint32_t b : shape.order) {
+      for (const Id p : cfg.blocks[b].params) loop_of_[p] = shape.loop[b];
+      for (const Id id : cfg.blocks[b].nodes) {
+        loop_of_[id] = shape.loop[b];
+        if (cfg.at(id).op == Op::Store && shape.depth[b] > 0) stores_[cfg.at(id).args[0]].push_back(id);
+      }
+    }
+  }
+
+  /// May an earlier round of the loop have stored what this one loads?
+  bool may_carry(const Node& load, uint32_t loop) const {
+    constexpr std::size_t kMost = 16;  // more are not looked at one by one
+    const auto found = stores_.find(load.args[0]);
+    if (loop == kNone || found == stores_.end()) return false;
+    const Id index = load.args[1];
+    const bool moves = index != kNone && loop_of_[index] == loop;
+    return !moves || found->second.size() > kMost ||
+           !std::all_of(found->second.begin(), found->second.end(),
+                        [&](Id store) { return is_same_place(cfg_.at(store), load); });
+  }
+
+ private:
+  const Cfg& cfg_;
+  std::vector<uint32_t> loop_of_;  // by value
+  std::unordered_map<Id, std::vector<Id>> stores_;
+};
+
 /// By value: whether it depends on a float that rounds of a loop hand on to the next one.
 std::vector<bool> find_carried(const Cfg& cfg, const Shape& shape) {
+  const Stores stores(cfg, shape);
   std::vector<bool> carried(cfg.nodes.size());
   for (const uint32_t b : shape.order) {
     const Block& block = cfg.blocks[b];
     if (shape.loop[b] == b)
       for (const Id p : block.params) carried[p] = is_float(cfg.at(p));
-    for (const Id id : block.nodes)
-      for (const Id a : cfg.at(id).args) carried[id] = carried[id] || (a != kNone && carried[a]);
+    for (const Id id : block.nodes) {
+      const Node& n = cfg.at(id);
+      if (n.op == Op::Load) carried[id] = is_float(n) && stores.may_carry(n, shape.loop[b]);
+      else
+        for (const Id a : n.args) carried[id] = carried[id] || (a != kNone && carried[a]);
+    }
     for (int k = 0; k < block.successors(); ++k) {
       const Edge& e = block.to[k];
       if (shape.loop[e.block] == e.block) continue;
@@ -52,6 +91,7 @@ Uses uses_of(const Cfg& cfg, const Shape& shape) {
 }  // namespace
 
 void fuse_products(Cfg& cfg) {
+  simplify(cfg);
   drop_unused(cfg);
   const Shape shape = shape_of(cfg);
   const std::vector<bool> carried = find_carried(cfg, shape);

@@ -80,6 +80,17 @@ def dot(a, b):
     return total
 
 
+def averaged(x, out):
+    for i in range(1, len(x)):
+        out[i] = 0.3 * x[i] + 0.7 * out[i - 1]
+
+
+def dot_in_place(a, b, out):
+    out[0] = 0.0
+    for i in range(len(a)):
+        out[0] += a[i] * b[i]
+
+
 def twice_used(a, b, c, out):
     for i in range(len(a)):
         product = a[i] * b[i]
@@ -127,6 +138,24 @@ def test_sums_wait_for_sums_only() -> None:
     a, b = rng.random(100), rng.random(100)
     total, _ = compiled(dot, (a, b))
     assert total == dot(a, b)
+
+
+def test_what_rounds_hand_on_through_an_array() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.random(100), rng.random(100)
+    out = np.zeros(100)
+    out[0] = 0.25
+    _, graph = compiled(averaged, (a, out))
+    assert "mul.add" in graph
+    level = 0.25
+    for k in range(1, 100):
+        product = fractions.Fraction(0.3 * float(a[k]))
+        level = rounded(fractions.Fraction(level) * fractions.Fraction(0.7) + product)
+        assert out[k] == level
+    out, expected = np.zeros(1), np.zeros(1)
+    compiled(dot_in_place, (a, b, out))
+    dot_in_place(a, b, expected)
+    assert out.tolist() == expected.tolist()
 
 
 def test_a_product_that_is_used_twice_is_rounded() -> None:
