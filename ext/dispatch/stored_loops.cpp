@@ -103,7 +103,7 @@ const void* read_address(ArchiveReader& a, ObjectReader& objects, const LoopProg
 
 // A member that is added belongs into these functions.
 static_assert(sizeof(cfg::Node) == 64 && sizeof(cfg::Block) == 136 && sizeof(cfg::Exit) == 32 &&
-              sizeof(LoopObject) == 64 && sizeof(LoopExit) == 152 && sizeof(LoopProgram) == 336);
+              sizeof(LoopObject) == 64 && sizeof(LoopExit) == 152 && sizeof(LoopProgram) == 344);
 
 /// The members of a node that are kept as they are.
 template <class Node, class F>

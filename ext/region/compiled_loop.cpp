@@ -220,11 +220,8 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(const ca
     loop->self_ = &program->recursion->self;
     if (!options.interpreted) cfg::inline_self_calls(graph, program->recursion->self, program->recursion->at_start);
   }
-  // In front of all passes: the bits must not depend on which of the kernels runs.
-  if (options.o1) {
-    cfg::drop_powers(graph);
-    cfg::fuse_products(graph);
-  }
+  graph.fuses_products = options.o1;
+  if (options.o1) cfg::drop_powers(graph);
   if (!options.listing && !options.interpreted && !program->recursion) loop->store_ = options.store;
   // A call of itself may be given up by an exception, for which bodies of loops have no way out.
   const bool calls_itself = program->recursion != nullptr;

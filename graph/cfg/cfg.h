@@ -155,6 +155,7 @@ struct Cfg {
   std::vector<bool> is_param;
   std::vector<Block> blocks;
   std::vector<Exit> exits;
+  bool fuses_products = false;  // optimize() is to do what fuse_products() does
 
   Id add(Node node) {
     nodes.push_back(node);

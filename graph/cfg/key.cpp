@@ -76,6 +76,7 @@ class Writer {
 std::string key_of(const Cfg& cfg, std::vector<const void*>& addresses) {
   addresses.clear();
   Writer out(addresses);
+  out.number(cfg.fuses_products);
   out.number(cfg.nodes.size());
   for (Id id = 0; id < cfg.nodes.size(); ++id) out.node(cfg.nodes[id], cfg.is_param[id]);
   out.number(cfg.blocks.size());

@@ -658,12 +658,16 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
   separate_entries(cfg);
   for (Block& block : cfg.blocks) block.begins_round = false;
   join_blocks(cfg);
-  if (!shape_of(cfg).has_loop) return;
+  const auto fuse = [&cfg] {
+    if (std::exchange(cfg.fuses_products, false)) fuse_products(cfg);
+  };
+  if (!shape_of(cfg).has_loop) return fuse();
   separate_loops(cfg);
   add_preheaders(cfg);
   separate_exits(cfg);
   simplify();
   drop_unused(cfg);
+  fuse();  // before passes that depend on the kernel: the bits must not
   simplify(drop_checks(cfg));
   simplify(drop_overflow_checks(cfg));
   drop_repeated_polls(cfg);

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <unordered_map>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "graph/cfg/edit.h"
@@ -14,60 +15,64 @@ namespace {
 
 bool is_float(const Node& n) { return n.type == Type::F64 || n.type == Type::F32; }
 
-/// What loops store, by the base of the address.
-class Stores {
+/// Which values depend on a float that rounds of their innermost loop hand on to the next one.
+class Carried {
  public:
-  Stores(const Cfg& cfg, const Shape& shape) : cfg_(cfg), loop_of_(cfg.nodes.size(), kNone) {
+  Carried(const Cfg& cfg, const Shape& shape)
+      : cfg_(cfg), shape_(shape), block_of_(cfg.nodes.size(), kNone), carried_(cfg.nodes.size()) {
     for (const uint32_t b : shape.order) {
-      for (const Id p : cfg.blocks[b].params) loop_of_[p] = shape.loop[b];
+      for (const Id p : cfg.blocks[b].params) block_of_[p] = b;
       for (const Id id : cfg.blocks[b].nodes) {
-        loop_of_[id] = shape.loop[b];
-        if (cfg.at(id).op == Op::Store && shape.depth[b] > 0) stores_[cfg.at(id).args[0]].push_back(id);
+        block_of_[id] = b;
+        if (cfg.at(id).op == Op::Store) stores_[{shape.loop[b], cfg.at(id).args[0]}].push_back(id);
       }
+    }
+    for (const uint32_t b : shape.order) find_in(b);
+  }
+
+  bool operator[](Id v) const { return carried_[v]; }
+  uint32_t block_of(Id v) const { return block_of_[v]; }
+
+ private:
+  void find_in(uint32_t b) {
+    const Block& block = cfg_.blocks[b];
+    // What an outer loop hands on does not change in this one.
+    const auto is_carried = [&](Id v) { return carried_[v] && shape_.depth[block_of_[v]] >= shape_.depth[b]; };
+    if (shape_.loop[b] == b)
+      for (const Id p : block.params) carried_[p] = is_float(cfg_.at(p));
+    for (const Id id : block.nodes) {
+      const Node& n = cfg_.at(id);
+      if (n.op == Op::Load) carried_[id] = is_float(n) && may_be_stored(n, shape_.loop[b]);
+      else
+        carried_[id] =
+            std::any_of(std::begin(n.args), std::end(n.args), [&](Id a) { return a != kNone && is_carried(a); });
+    }
+    for (int k = 0; k < block.successors(); ++k) {
+      const Edge& e = block.to[k];
+      if (shape_.loop[e.block] == e.block) continue;
+      for (std::size_t i = 0; i < e.args.size(); ++i)
+        if (is_carried(e.args[i])) carried_[cfg_.blocks[e.block].params[i]] = true;
     }
   }
 
   /// May an earlier round of the loop have stored what this one loads?
-  bool may_carry(const Node& load, uint32_t loop) const {
+  bool may_be_stored(const Node& load, uint32_t loop) const {
     constexpr std::size_t kMost = 16;  // more are not looked at one by one
-    const auto found = stores_.find(load.args[0]);
+    const auto found = stores_.find({loop, load.args[0]});
     if (loop == kNone || found == stores_.end()) return false;
     const Id index = load.args[1];
-    const bool moves = index != kNone && loop_of_[index] == loop;
+    const bool moves = index != kNone && shape_.loop[block_of_[index]] == loop;
     return !moves || found->second.size() > kMost ||
            !std::all_of(found->second.begin(), found->second.end(),
                         [&](Id store) { return is_same_place(cfg_.at(store), load); });
   }
 
- private:
   const Cfg& cfg_;
-  std::vector<uint32_t> loop_of_;  // by value
-  std::unordered_map<Id, std::vector<Id>> stores_;
+  const Shape& shape_;
+  std::vector<uint32_t> block_of_;
+  std::vector<bool> carried_;
+  std::map<std::pair<uint32_t, Id>, std::vector<Id>> stores_;  // by loop and base of the address
 };
-
-/// By value: whether it depends on a float that rounds of a loop hand on to the next one.
-std::vector<bool> find_carried(const Cfg& cfg, const Shape& shape) {
-  const Stores stores(cfg, shape);
-  std::vector<bool> carried(cfg.nodes.size());
-  for (const uint32_t b : shape.order) {
-    const Block& block = cfg.blocks[b];
-    if (shape.loop[b] == b)
-      for (const Id p : block.params) carried[p] = is_float(cfg.at(p));
-    for (const Id id : block.nodes) {
-      const Node& n = cfg.at(id);
-      if (n.op == Op::Load) carried[id] = is_float(n) && stores.may_carry(n, shape.loop[b]);
-      else
-        for (const Id a : n.args) carried[id] = carried[id] || (a != kNone && carried[a]);
-    }
-    for (int k = 0; k < block.successors(); ++k) {
-      const Edge& e = block.to[k];
-      if (shape.loop[e.block] == e.block) continue;
-      for (std::size_t i = 0; i < e.args.size(); ++i)
-        if (carried[e.args[i]]) carried[cfg.blocks[e.block].params[i]] = true;
-    }
-  }
-  return carried;
-}
 
 struct Uses {
   // By value: how many nodes compute with it. Variables have values for exits, which seldom take them.
@@ -91,15 +96,10 @@ Uses uses_of(const Cfg& cfg, const Shape& shape) {
 }  // namespace
 
 void fuse_products(Cfg& cfg) {
-  simplify(cfg);
-  drop_unused(cfg);
   const Shape shape = shape_of(cfg);
-  const std::vector<bool> carried = find_carried(cfg, shape);
+  const Carried carried(cfg, shape);
   const Uses uses = uses_of(cfg, shape);
   std::vector<bool> fused(cfg.nodes.size());
-  std::vector<uint32_t> block_of(cfg.nodes.size(), kNone);
-  for (const uint32_t b : shape.order)
-    for (const Id id : cfg.blocks[b].nodes) block_of[id] = b;
   const auto is_product = [&](Id v) { return cfg.at(v).op == Op::Mul && !cfg.is_param[v]; };
   for (const uint32_t b : shape.order)
     for (const Id id : cfg.blocks[b].nodes) {
@@ -107,7 +107,7 @@ void fuse_products(Cfg& cfg) {
       if (!is_float(n) || (n.op != Op::Add && n.op != Op::Sub)) continue;
       for (const int k : {0, 1}) {
         const Id product = n.args[k], other = n.args[1 - k];
-        if (!is_product(product) || uses.count[product] != 1 || block_of[product] != b) continue;
+        if (!is_product(product) || uses.count[product] != 1 || carried.block_of(product) != b) continue;
         if (uses.checked[product] && !uses.checked[id]) continue;
         if (cfg.is_const(other) && cfg.at(other).imm == 0) continue;
         // A sum that a product is added to in each round waits for the sum before, and not for the product. Two
