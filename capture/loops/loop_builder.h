@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -73,6 +74,37 @@ struct LoopState {
 
 /// By the identity of what has one, the number of its object.
 using Origins = std::map<int64_t, std::size_t>;
+
+/// Numbers the identities that one pass over a state meets, from 0 on. Passes are many, so they share the memory.
+class Identities {
+ public:
+  void begin() {
+    ++pass_;
+    count_ = 0;
+  }
+  /// The number of an identity, and whether this pass meets it for the first time.
+  std::pair<std::size_t, bool> meet(int64_t origin) {
+    const auto at = static_cast<std::size_t>(origin);
+    if (at >= met_.size()) met_.resize(2 * at + 1);
+    if (met_[at].pass == pass_) return {met_[at].number, false};
+    met_[at] = {pass_, count_};
+    return {count_++, true};
+  }
+  /// Its number, if this pass has met it.
+  std::optional<std::size_t> number_of(int64_t origin) const {
+    const auto at = static_cast<std::size_t>(origin);
+    return at < met_.size() && met_[at].pass == pass_ ? std::optional(met_[at].number) : std::nullopt;
+  }
+
+ private:
+  struct Met {
+    uint64_t pass = 0;
+    std::size_t number = 0;
+  };
+  std::vector<Met> met_;
+  uint64_t pass_ = 0;
+  std::size_t count_ = 0;
+};
 
 inline constexpr int place_on_stack(int slot) { return -2 - slot; }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -80,12 +81,23 @@ LoopTranslator::~LoopTranslator() = default;
 
 namespace {
 
-void append_key(std::string& key, const Typed& v, Origins& origins) {
+void append_number(std::string& key, int64_t n) {
+  char text[24];
+  key.append(text, std::to_chars(text, text + sizeof text, n).ptr);
+}
+
+void append_key(std::string& key, const Typed& v, Identities& origins) {
   key += static_cast<char>('a' + static_cast<int>(v.kind));
-  const auto number = [&key](int64_t n) { key += std::to_string(n) + ","; };
+  const auto number = [&key](int64_t n) {
+    append_number(key, n);
+    key += ',';
+  };
   if (v.origin != 0) {
-    const auto [at, first] = origins.emplace(v.origin, origins.size());
-    if (!first) key += "=" + std::to_string(at->second);
+    const auto [at, first] = origins.meet(v.origin);
+    if (!first) {
+      key += '=';
+      append_number(key, static_cast<int64_t>(at));
+    }
   }
   switch (v.kind) {
     case Kind::Object:
@@ -151,9 +163,9 @@ void append_key(std::string& key, const Typed& v, Origins& origins) {
   }
 }
 
-std::string key_of(const LoopState& state) {
+std::string key_of(const LoopState& state, Identities& origins) {
   std::string key;
-  Origins origins;
+  origins.begin();
   for (const LoopFrame& f : state.frames) {
     key += std::to_string(reinterpret_cast<uintptr_t>(f.view.get())) + "@" + std::to_string(f.pc) + ":";
     for (const Typed& v : f.locals) append_key(key, v, origins);
@@ -240,26 +252,27 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
   // Such a block has a checkpoint of its own.
   const bool keeps = to.frames.size() == 1 && f.view->instrs()[f.pc].boundary && makes(f.stack) && makes(f.locals);
   if (keeps) to.checkpoint = nullptr;
-  const auto [at, first] = blocks_.emplace(key_of(to), static_cast<uint32_t>(cfg.blocks.size()));
+  const auto [at, first] = blocks_.emplace(key_of(to, identities_), static_cast<uint32_t>(cfg.blocks.size()));
   cfg::Edge edge;
   edge.block = at->second;
   // Variables that hold one object share a parameter.
-  const auto for_each = [&to](auto&& visit) {
-    std::set<int64_t> seen;
+  constexpr std::size_t kAlone = SIZE_MAX;
+  const auto for_each = [&](auto&& visit) {
+    identities_.begin();
+    const auto see = [&](Typed& part) {
+      const auto [number, is_first] = part.origin == 0 ? std::pair{kAlone, true} : identities_.meet(part.origin);
+      visit(part, number, is_first);
+    };
     for (LoopFrame& frame : to.frames)
       for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
-        for (Typed& v : *all)
-          for_each_part(v, [&](Typed& part) { visit(part, part.origin == 0 || seen.insert(part.origin).second); });
-    for (auto& [key, attribute] : to.attributes) {
-      Typed& v = attribute.value;
-      visit(v, v.origin == 0 || seen.insert(v.origin).second);
-    }
+        for (Typed& v : *all) for_each_part(v, see);
+    for (auto& [key, attribute] : to.attributes) see(attribute.value);
   };
-  std::map<int64_t, std::vector<cfg::Id>> values;
-  for_each([&](Typed& part, bool alone) {
-    if (part.origin != 0)
-      FRAMEJIT_CHECK(values.emplace(part.origin, part.ids).first->second == part.ids, "one object, two values");
-    if (alone && !part.is_fixed) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
+  std::vector<const Typed*> objects_met;
+  for_each([&](Typed& part, std::size_t number, bool is_first) {
+    if (is_first && number != kAlone) objects_met.push_back(&part);
+    if (!is_first) FRAMEJIT_CHECK(objects_met[number]->ids == part.ids, "one object, two values");
+    if (is_first && !part.is_fixed) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
   if (to.frames.size() == 1 && has_tags(f.pc) && request.view->is_loop_head(f.pc)) compare_versions(f.pc, f.locals);
@@ -268,28 +281,26 @@ cfg::Edge LoopTranslator::edge_to(LoopState to) {
   if (to.frames.size() == 1 && ++versions_[{f.pc, rounds_of_tuples(f)}] > kMostVersions)
     give_up("its variables have too many combinations of types");
   cfg.blocks.back().begins_round = to.frames.back().view->is_loop_head(to.frames.back().pc);
-  std::map<int64_t, std::vector<cfg::Id>> shared;
-  for_each([&](Typed& part, bool alone) {
+  for_each([&](Typed& part, std::size_t number, bool is_first) {
     part.constant = nullptr;
-    if (alone && !part.is_fixed) {
+    if (is_first && !part.is_fixed) {
       for (cfg::Id& id : part.ids) id = cfg.add_param(edge.block, cfg.at(id).type);
       if (part.natural && (part.kind == Kind::Int || part.kind == Kind::RangeIterator))
         cfg.nodes[part.ids[0]].natural = true;
     }
-    if (part.origin != 0) part.ids = shared.emplace(part.origin, part.ids).first->second;
+    if (!is_first) part.ids = objects_met[number]->ids;
   });
   // Later rounds bring other objects.
-  std::map<int64_t, int64_t> renamed;
-  for_each([&](Typed& part, bool) {
-    if (part.origin == 0) return;
-    int64_t& fresh = renamed[part.origin];
-    if (fresh == 0) fresh = ++origins;
-    part.origin = fresh;
-  });
+  const int64_t next_origin = origins + 1;
   for (Typed& v : to.frames.front().locals) {
-    const auto twin = renamed.find(v.twin);
-    v.twin = twin == renamed.end() ? 0 : twin->second;
+    const std::optional<std::size_t> twin = identities_.number_of(v.twin);
+    v.twin = twin ? next_origin + static_cast<int64_t>(*twin) : 0;
   }
+  for_each([&](Typed& part, std::size_t number, bool) {
+    if (number == kAlone) return;
+    part.origin = next_origin + static_cast<int64_t>(number);
+    origins = std::max(origins, part.origin);
+  });
   open_.push_back({std::move(to), edge.block});
   return edge;
 }

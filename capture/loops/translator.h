@@ -193,6 +193,7 @@ class LoopTranslator : public LoopBuilder {
   std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;
+  Identities identities_;
   // By instruction of the outermost frame, and round of the loops over tuples that are around it.
   std::map<std::pair<uint32_t, std::vector<int>>, int> versions_;
   std::unordered_map<const CodeView*, std::vector<bool>> targets_;
