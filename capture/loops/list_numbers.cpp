@@ -62,6 +62,7 @@ ListMemory memory;
 
 char letter(ItemKind kind, int k) { return static_cast<char>(kind >> 8 * k); }
 bool is_tuple(ItemKind kind) { return letter(kind, 0) == '('; }
+ItemKind kind_of_rows(ItemKind kind) { return kind >> 8; }
 
 /// The number that an object is; false: it is of another type, too large, or NaN.
 inline bool take_number(PyObject* item, char holds, int64_t& to) {
@@ -150,6 +151,36 @@ ListHeader* unboxed(Ref<> list, ItemKind kind) {
   ListHeader* const header = memory.add(std::move(list), count, capacity, kind);
   if (header && !take_all(*header, kind)) return memory.lists.pop_back(), nullptr;
   return header;
+}
+
+/// No list is a row and something else.
+bool are_distinct() {
+  std::vector<PyObject*> all(memory.lists.size());
+  std::transform(memory.lists.begin(), memory.lists.end(), all.begin(), [](const auto& known) { return known.list.get(); });
+  if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+
+/// The rows of a list: first their numbers, one row after the other, then their headers.
+ListHeader* unboxed_rows(PyObject* list, ItemKind kind) {
+  if (!has_rows(list)) return nullptr;
+  constexpr int64_t kWords = sizeof(ListHeader) / sizeof(int64_t);
+  PyObject** const rows = reinterpret_cast<PyListObject*>(list)->ob_item;
+  const int64_t count = PyList_GET_SIZE(list), width = PyList_GET_SIZE(rows[0]);
+  int64_t* const numbers =
+      width < ListMemory::kMost / count ? memory.take(count * width + (count + 1) * kWords) : nullptr;
+  if (!numbers) return nullptr;
+  auto* header = reinterpret_cast<ListHeader*>(numbers + count * width);
+  const auto add = [&](PyObject* of, int64_t* at, int64_t size, int64_t each, ItemKind holds, bool is_row) {
+    new (header) ListHeader{at, size, reinterpret_cast<PyListObject*>(of)->allocated, size, size, of, each};
+    memory.lists.push_back({Ref<>::share(of), header, holds, is_row});
+    return header++;
+  };
+  ListHeader* const made = add(list, numbers, count, width, kind, false);
+  for (int64_t k = 0; k < count; ++k)
+    if (!take_all(*add(rows[k], numbers + k * width, width, 1, kind_of_rows(kind), true), kind_of_rows(kind)))
+      return nullptr;
+  return are_distinct() ? made : nullptr;
 }
 
 int64_t unbox_made(int64_t kind, int64_t) {
@@ -287,7 +318,9 @@ ItemKind item_kind(const std::string& holds) {
     return !letters.empty() && letters.find_first_not_of("fib") == std::string::npos;
   };
   std::string letters = holds;
-  if (holds.size() > 1) {
+  if (holds.size() == 2 && holds[0] == 'l') {
+    if (!are_numbers(letters.substr(1))) return 0;
+  } else if (holds.size() > 1) {
     if (holds.size() > sizeof(ItemKind) || holds.front() != '(' || holds.back() != ')') return 0;
     letters.pop_back();
     if (!are_numbers(letters.substr(1))) return 0;
@@ -299,16 +332,31 @@ ItemKind item_kind(const std::string& holds) {
   return kind;
 }
 
+bool is_of_rows(ItemKind kind) { return letter(kind, 0) == 'l'; }
+
 int width_of(ItemKind kind) {
   int letters = 0;
   while (letters < static_cast<int>(sizeof kind) && letter(kind, letters) != 0) ++letters;
   return is_tuple(kind) ? letters - 1 : letters;
 }
 
+bool has_rows(PyObject* list) {
+  PyObject** const items = reinterpret_cast<PyListObject*>(list)->ob_item;
+  const Py_ssize_t count = PyList_GET_SIZE(list);
+  return count > 0 && std::all_of(items, items + count, [&](PyObject* item) {
+    return PyList_CheckExact(item) && PyList_GET_SIZE(item) == PyList_GET_SIZE(items[0]);
+  });
+}
+
 ListHeader* unbox(PyObject* list, ItemKind kind) {
   for (const ListMemory::List& known : memory.lists)
-    if (known.list.get() == list) return known.kind == kind ? known.header : nullptr;
-  return unboxed(Ref<>::share(list), kind);
+    if (known.list.get() == list) return known.kind == kind && !known.is_row ? known.header : nullptr;
+  return is_of_rows(kind) ? unboxed_rows(list, kind) : unboxed(Ref<>::share(list), kind);
+}
+
+bool is_unboxed(PyObject* list) {
+  return std::any_of(memory.lists.begin(), memory.lists.end(),
+                     [&](const ListMemory::List& known) { return known.list.get() == list; });
 }
 
 UnboxedMemory memory_of_unboxed() { return memory.made; }
@@ -323,6 +371,7 @@ UnboxedLists::UnboxedLists()
 }
 
 bool UnboxedLists::box(const List& from) {
+  if (is_of_rows(from.kind)) return true;  // they are boxed by themselves
   PyObject* const list = from.list.get();
   const ListHeader& header = *from.header;
   const int64_t before = PyList_GET_SIZE(list), width = header.width, both = std::min(before, header.count);

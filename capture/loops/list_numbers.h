@@ -19,17 +19,23 @@ struct ListHeader {
   int64_t room;      // in items: of `numbers`, at least the capacity
   int64_t kept;      // so many items at its beginning have never been taken away
   PyObject* list;
-  int64_t width;
+  int64_t width;  // of a list of rows: how long each is
 };
 
 /// The type of the items: the letters of Typed::holds, the first one in the lowest byte. 0: no such list is unboxed.
 using ItemKind = int64_t;
-/// Floats, ints or bools, or tuples of a few of these.
+/// Floats, ints or bools, or tuples of a few of these, or lists of floats, ints or bools: rows.
 ItemKind item_kind(const std::string& holds);
 int width_of(ItemKind kind);
+bool is_of_rows(ItemKind kind);
+/// Are the items of a list lists of one length? Their numbers then lie one row after the other.
+bool has_rows(PyObject* list);
 
-/// Gives the loop that is about to run the numbers of a list; null: it holds something else, or there is no memory.
+/// Gives the loop that is about to run the numbers of a list; null: it holds something else, it or one of its rows is a
+/// row that the loop has already, or there is no memory.
 ListHeader* unbox(PyObject* list, ItemKind kind);
+/// Has the loop the numbers of a list?
+bool is_unboxed(PyObject* list);
 
 /// For how many items list() and sorted() make room, as CPython's list_preallocate_exact() does.
 int64_t room_of_iterable(int64_t count);
@@ -56,6 +62,7 @@ class UnboxedLists {
     Ref<> list;
     ListHeader* header;
     ItemKind kind;
+    bool is_row = false;
   };
   friend struct ListMemory;
   static bool box(const List& list);

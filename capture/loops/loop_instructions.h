@@ -30,6 +30,8 @@ inline constexpr int64_t kLeastShared = -5, kMostShared = 256;
 constexpr bool is_shared_int(int64_t value) { return value >= kLeastShared && value <= kMostShared; }
 /// An array as a View: its address, lengths and strides; null for anything else.
 const Typed* array_of(LoopTranslator& t, const Typed& v);
+/// Typed::array of a list that is there at the entry, by its place in LoopProgram::fetched.
+constexpr uint32_t number_of_entry(uint32_t place) { return (1 + place) << 1; }
 /// A list by its address; nothing for anything else.
 std::optional<Typed> list_of(LoopTranslator& t, const Typed& v);
 /// The item of an existing dict or named tuple under a constant key, such as `p["rate"]`; nothing for anything else.
@@ -38,7 +40,9 @@ std::optional<Typed> item_of_object(LoopTranslator& t, const Typed& container, c
 std::optional<Typed> tuple_of(LoopTranslator& t, const Typed& v);
 /// The item at an index that is known to be within the list.
 Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id index);
-/// The same of a list that is not unboxed, if nothing else says that its items are used.
+/// The address of the object that is this item.
+cfg::Id object_in(LoopTranslator& t, const Typed& list, cfg::Id at);
+/// The item of a list that is not unboxed, if nothing else says that its items are used.
 Typed boxed_item(LoopTranslator& t, const Typed& list, cfg::Id at);
 /// Is the value true, as 0 or 1?
 cfg::Id truth(LoopTranslator& t, const Typed& v);

@@ -106,9 +106,11 @@ struct LoopProgram {
   /// Each has room for two, so one can be computed while the one before is still needed. Its second part holds one
   /// result that will be stored in an array. The memory is aligned to the size of the first part.
   static constexpr int64_t kScratch = -1;
-  /// The objects for `unboxed[k]`: where its numbers are, and how many; or its header, if it grows.
-  static constexpr int64_t numbers_of(std::size_t k) { return -2 - 2 * static_cast<int64_t>(k); }
+  /// The objects for `unboxed[k]`: where its numbers are, or its header, if it grows; how many items; how long rows are.
+  static constexpr int64_t kOfUnboxed = 3;
+  static constexpr int64_t numbers_of(std::size_t k) { return -2 - kOfUnboxed * static_cast<int64_t>(k); }
   static constexpr int64_t count_of(std::size_t k) { return numbers_of(k) - 1; }
+  static constexpr int64_t width_of(std::size_t k) { return numbers_of(k) - 2; }
   static constexpr int64_t kTemporaries = 8, kTemporaryLength = 1 << 10, kResultLength = 1 << 14;
   static constexpr int64_t kResultAt = 2 * kTemporaries * kTemporaryLength;
   /// The word behind the memory for vectors: see `stores_at_once`.

@@ -5,6 +5,10 @@
 // translation finds such lists (`uses_`), and the loop is translated again. A list whose length does not change is like
 // an array: its address and length are values. Of other lists, the header has both.
 //
+// A list of the entry whose items are lists of one length, rows, is like a matrix: the numbers of a row begin at a
+// distance from those of the first one. The first translation of a nest already expects it (`expect_rows`). Nothing may
+// change which rows the list has, or how long they are. Each list is a row once, or no row.
+//
 // When the loop is left, numbers that have changed become objects, in lists that are still in use. Only code of the
 // loop runs before, and all ways in which it reaches a list lead to the same numbers: a list under two names is unboxed
 // once, and the loop does not run if one of the names is of a list that is not unboxed.
@@ -28,6 +32,11 @@ namespace {
 
 bool is_of_entry(uint32_t number) { return number % 2 == 0; }
 bool is_of_tuples(const Typed& list) { return list.holds[0] == '('; }
+bool is_of_rows(const Typed& list) { return list.holds[0] == 'l'; }
+/// Typed::array of the rows of a list has this bit, besides those of the list.
+constexpr uint32_t kRow = uint32_t{1} << 31;
+bool is_row(const Typed& list) { return (list.array & kRow) != 0; }
+uint32_t outermost(const Typed& list) { return list.array & ~kRow; }
 bool grows(const Typed& list) { return list.ids.size() == 2; }
 
 cfg::Id numbers_of(LoopTranslator& t, const Typed& list) {
@@ -67,65 +76,101 @@ std::vector<cfg::Id> values_of(LoopTranslator& t, const Typed& list, cfg::Id add
 }  // namespace
 
 bool LoopTranslator::is_to_unbox(const Typed& list) const {
-  if (hints_.unboxed.count(list.array) == 0 || hints_.boxed.count(list.array) != 0 || !item_kind(list.holds))
+  if (hints_.unboxed.count(list.array) == 0 || hints_.boxed.count(list.array) != 0 || !kind_to_unbox(list))
     return false;
-  return !is_of_entry(list.array) || !hints_.has_inner_lists;
+  return !is_of_entry(list.array) || !hides_lists();
 }
 
-bool LoopTranslator::may_unbox(const Typed& list) const {
-  if (list.array == 0 || recursion.is_recursion) return false;
+bool LoopTranslator::boxes_all() const {
+  return hints_.boxes_all || (program->findings && program->findings->boxes_lists);
+}
+
+void LoopTranslator::expect_rows(const Typed& list) {
+  if (is_of_rows(list) && kind_to_unbox(list) && !imagined_graph && loops().size() > 1 && !boxes_all())
+    hints_.unboxed.insert(list.array);
+}
+
+bool LoopTranslator::hides_lists() const {
+  return std::any_of(hints_.outer.begin(), hints_.outer.end(), [&](uint32_t list) {
+    return hints_.unboxed.count(list) == 0 || hints_.boxed.count(list) != 0;
+  });
+}
+
+ItemKind LoopTranslator::kind_to_unbox(const Typed& list) const {
+  if (list.array == 0 || recursion.is_recursion) return 0;
   const auto appended = hints_.appended.find(list.array);
-  return item_kind(list.holds.empty() && appended != hints_.appended.end() ? appended->second : list.holds) != 0;
+  const std::string& holds =
+      list.holds.empty() && appended != hints_.appended.end() ? appended->second : list.holds;
+  const bool is_made_of_rows = holds[0] == 'l' && !is_of_entry(list.array);
+  return is_made_of_rows ? 0 : item_kind(holds);
 }
 
 bool LoopTranslator::is_to_grow(const Typed& list) const { return hints_.growing.count(list.array) != 0; }
 
 void LoopTranslator::note_item(const Typed& list) {
-  if (!may_unbox(list)) return;
+  if (!kind_to_unbox(list) || is_of_rows(list)) return;
   if (is_of_tuples(list)) return require_boxed(list);
   const auto made = made_at_.find(list.array);
-  if (level_of(state) > (made == made_at_.end() ? 1 : made->second)) uses_.insert(list.array);
+  if (level_of(state) > (made == made_at_.end() ? 1 : made->second)) uses_.insert(outermost(list));
 }
 
 void LoopTranslator::note_whole(const Typed& list) {
-  if (may_unbox(list) && !is_of_entry(list.array)) uses_.insert(list.array);
+  if (kind_to_unbox(list) && !is_of_entry(list.array)) uses_.insert(list.array);
 }
 
 void LoopTranslator::note_taken(const Typed& list) {
-  if (may_unbox(list)) uses_.insert(list.array);
+  if (kind_to_unbox(list) && !is_row(list)) uses_.insert(list.array);
   note_growing(list);
 }
 
 void LoopTranslator::note_growing(const Typed& list) {
   if (list.array == 0 || recursion.is_recursion) return;
+  if (is_row(list) || (is_of_rows(list) && is_of_entry(list.array))) return require_boxed(list);
   hints_.growing.insert(list.array);
   if (list.is_unboxed() && !grows(list)) throw Retranslate{hints_};
 }
 
 void LoopTranslator::require_boxed(const Typed& list) {
   if (list.array == 0 || recursion.is_recursion) return;
-  hints_.boxed.insert(list.array);
+  hints_.boxed.insert(outermost(list));
   if (list.is_unboxed()) throw Retranslate{hints_};
 }
 
 void LoopTranslator::prefer_unboxed(const Typed& list) {
   if (hints_.boxes_all || list.is_unboxed() || list.array == 0 || hints_.boxed.count(list.array) != 0) return;
-  if (!item_kind(list.holds)) return;
+  if (!item_kind(list.holds) || is_of_rows(list)) return;
   if (hints_.unboxed.insert(list.array).second) throw Retranslate{hints_};
 }
 
-void LoopTranslator::note_inner_list() {
-  hints_.has_inner_lists = true;
-  if (!program->unboxed.empty()) throw Retranslate{hints_};
+Typed LoopTranslator::inner_list(const Typed& outer) {
+  Typed inner;
+  inner.kind = Kind::List;
+  if (outer.array != 0 && is_of_entry(outer.array) && !is_row(outer)) inner.array = outer.array | kRow;
+  if (!outer.is_unboxed()) {
+    hints_.outer.insert(outer.array);
+    if (!program->unboxed.empty() && hides_lists()) throw Retranslate{hints_};
+  }
+  return inner;
 }
 
 void LoopTranslator::note_made(const Typed& list) { made_at_.emplace(list.array, level_of(state)); }
 
 void LoopTranslator::choose_lists() {
-  if (hints_.boxes_all || (program->findings && program->findings->boxes_lists)) return;
+  if (boxes_all()) return;
+  for (const UnboxedList& list : program->unboxed) {
+    const uint32_t number = number_of_entry(list.list);
+    if (!is_of_rows(list.kind) || uses_.count(number) != 0) continue;
+    hints_.boxed.insert(number);
+    throw Retranslate{hints_};
+  }
+  // Lists of the entry only if no list that stays boxed may hold one of them.
+  const auto is_used = [&](uint32_t list) { return uses_.count(list) != 0 && hints_.boxed.count(list) == 0; };
+  const bool hides = std::any_of(hints_.outer.begin(), hints_.outer.end(), [&](uint32_t list) {
+    return !is_used(list) && (hints_.unboxed.count(list) == 0 || hints_.boxed.count(list) != 0);
+  });
   const std::size_t before = hints_.unboxed.size();
   for (const uint32_t list : uses_)
-    if (hints_.boxed.count(list) == 0 && !(is_of_entry(list) && hints_.has_inner_lists)) hints_.unboxed.insert(list);
+    if (is_used(list) && !(is_of_entry(list) && hides)) hints_.unboxed.insert(list);
   if (hints_.unboxed.size() > before) throw Retranslate{hints_};
 }
 
@@ -135,6 +180,7 @@ void unbox_at_entry(LoopTranslator& t, Typed& list, uint32_t place) {
   std::vector<UnboxedList>& all = t.program->unboxed;
   std::vector<uint32_t>& boxed = t.program->boxed;
   t.complete(list);
+  t.expect_rows(list);
   if (!t.is_to_unbox(list)) {
     if (std::find(boxed.begin(), boxed.end(), place) == boxed.end()) boxed.push_back(place);
     return;
@@ -146,6 +192,9 @@ void unbox_at_entry(LoopTranslator& t, Typed& list, uint32_t place) {
   if (t.is_to_grow(list)) return;
   list.ids.push_back(t.input(Op::Object, LoopProgram::count_of(k)));
   t.cfg.nodes[list.ids[2]].natural = true;
+  if (!is_of_rows(list)) return;
+  list.ids.push_back(t.input(Op::Object, LoopProgram::width_of(k)));
+  t.cfg.nodes[list.ids[3]].natural = true;
 }
 
 void unbox_where_made(LoopTranslator& t, Typed& list) {
@@ -157,7 +206,7 @@ void unbox_where_made(LoopTranslator& t, Typed& list) {
 
 bool makes_numbers(LoopTranslator& t, Typed& list, const std::vector<Typed>& operands) {
   t.complete(list);
-  bool all = !is_of_tuples(list);
+  bool all = !is_of_tuples(list) && !is_of_rows(list);
   for (const Typed& operand : operands) all = all && (operand.kind == Kind::Display || operand.is_unboxed());
   if (t.is_to_unbox(list)) {
     for (const Typed& operand : operands)
@@ -238,6 +287,15 @@ cfg::Id boxed_operand(LoopTranslator& t, const Typed& list) {
 }
 
 Typed unboxed_item(LoopTranslator& t, const Typed& list, cfg::Id at) {
+  if (is_of_rows(list)) {
+    Typed row = t.inner_list(list);
+    row.holds = list.holds.substr(1);
+    const cfg::Id numbers = t.op(Op::Add, Type::I64, list.ids[1],
+                                 t.op(Op::Mul, Type::I64, at,
+                                      t.op(Op::Mul, Type::I64, list.ids[3], t.integer(sizeof(int64_t)))));
+    row.ids = {object_in(t, list, at), numbers, list.ids[3]};
+    return row;
+  }
   return number_at(t, list.holds[0], numbers_of(t, list), 0, at);
 }
 

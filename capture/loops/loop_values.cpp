@@ -294,8 +294,9 @@ std::optional<Typed> list_of(LoopTranslator& t, const Typed& v) {
   list.kind = Kind::List;
   const uint32_t place = t.fetched(v.value->source);
   list.ids = {t.input(cfg::Op::Object, place)};
-  list.array = (1 + place) << 1;
+  list.array = number_of_entry(place);
   list.holds = held_by(v.value->object.get());
+  if (list.holds[0] == 'l' && !has_rows(v.value->object.get())) t.require_boxed(list);
   unbox_at_entry(t, list, place);
   return list;
 }
@@ -399,15 +400,6 @@ Typed unboxed(LoopTranslator& t, cfg::Id item, const std::string& holds) {
                                       holds.substr(k + 1, 1)));
       return tuple;
     }
-    case 'l': {
-      t.note_inner_list();
-      check_type(t, item, &PyList_Type);
-      Typed inner;
-      inner.kind = Kind::List;
-      inner.ids = {item};
-      inner.holds = holds.substr(1);
-      return inner;
-    }
     default: throw NotCompiled{"an item of a list that holds something other than numbers"};
   }
 }
@@ -420,10 +412,20 @@ Typed item_of(LoopTranslator& t, const Typed& list, cfg::Id at) {
   return list.is_unboxed() ? unboxed_item(t, list, at) : boxed_item(t, list, at);
 }
 
+cfg::Id object_in(LoopTranslator& t, const Typed& list, cfg::Id at) {
+  return t.load(t.load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*));
+}
+
 Typed boxed_item(LoopTranslator& t, const Typed& list, cfg::Id at) {
   const std::string holds = t.items_of(list);
   if (holds.empty()) throw NotCompiled{"an item of a list that holds something other than numbers"};
-  return unboxed(t, t.load(t.load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*)), holds);
+  const cfg::Id item = object_in(t, list, at);
+  if (holds[0] != 'l') return unboxed(t, item, holds);
+  Typed inner = t.inner_list(list);
+  check_type(t, item, &PyList_Type);
+  inner.ids = {item};
+  inner.holds = holds.substr(1);
+  return inner;
 }
 
 /// Is the value true, as 0 or 1?

@@ -33,9 +33,9 @@ struct VersionHints {
   std::map<uint32_t, std::string> appended;
   /// Lists by the same numbers: those that are to be unboxed, and those whose objects are needed.
   std::set<uint32_t> unboxed, boxed;
-  std::set<uint32_t> growing;    // lists whose length changes
-  bool has_inner_lists = false;  // lists hold lists, which may be those of the entry
-  bool boxes_all = false;        // no list is to be unboxed
+  std::set<uint32_t> growing;  // lists whose length changes
+  std::set<uint32_t> outer;    // lists from which the loop takes lists, which may be those of the entry
+  bool boxes_all = false;      // no list is to be unboxed
 };
 
 /// There is more to know: the translation begins anew.
@@ -77,8 +77,10 @@ class LoopTranslator : public LoopBuilder {
   std::string items_of(const Typed& list);
   /// The loop is to have the numbers of a list: of one that is there at the entry, or one that it makes.
   bool is_to_unbox(const Typed& list) const;
-  /// Is it a list that could be unboxed?
-  bool may_unbox(const Typed& list) const;
+  /// As what a list could be unboxed; 0: it could not.
+  ItemKind kind_to_unbox(const Typed& list) const;
+  /// A list of rows in a nest is unboxed from the first translation on: inner loops are likely to use the items.
+  void expect_rows(const Typed& list);
   /// Does the length of a list that is unboxed change?
   bool is_to_grow(const Typed& list) const;
   /// An item is read or stored.
@@ -97,8 +99,8 @@ class LoopTranslator : public LoopBuilder {
   void prefer_unboxed(const Typed& list);
   /// The instruction needs the objects of the list.
   void require_boxed(const Typed& list);
-  /// An item of a list is a list.
-  void note_inner_list();
+  /// The list that is an item of a list, without its values.
+  Typed inner_list(const Typed& outer);
   void push(Typed v);
   /// Gives the value an identity, if it can have one.
   void name(Typed& v);
@@ -178,6 +180,9 @@ class LoopTranslator : public LoopBuilder {
   /// The instruction is translated once for each type of a number.
   void decide(const Typed& either);
   uint32_t level_of(const LoopState& at);
+  bool boxes_all() const;
+  /// May a list that stays as it is hold one of those that are there at the entry?
+  bool hides_lists() const;
   /// Begins anew if lists have been found that are to be unboxed.
   void choose_lists();
   void jump(uint32_t target);

@@ -445,7 +445,7 @@ bool CompiledLoop::unbox(const Matched& m) {
     capture::ListHeader* const header = capture::unbox(fetched(list.list, m), list.kind);
     if (!header) break;
     unboxed_.push_back(header);
-    items += header->count;
+    items += header->count * header->width;
   }
   // The loop would not see what is done to a list under a name that it has other values for.
   const auto is_unboxed = [&](uint32_t list, bool grows) {
@@ -457,7 +457,7 @@ bool CompiledLoop::unbox(const Matched& m) {
       std::any_of(program_->unboxed.begin(), program_->unboxed.end(),
                   [&](const capture::UnboxedList& list) { return is_unboxed(list.list, !list.grows); }) ||
       std::any_of(program_->boxed.begin(), program_->boxed.end(),
-                  [&](uint32_t list) { return is_unboxed(list, true) || is_unboxed(list, false); })) {
+                  [&](uint32_t list) { return capture::is_unboxed(fetched(list, m)); })) {
     const capture::MadeLists dropped;
     boxes_lists_ = true;
     return false;
@@ -486,7 +486,7 @@ void CompiledLoop::find_memory(const Matched& m) {
   for (int i = 0; i < m.live->local_count; ++i) see(m.live->locals[i]);
   for (std::size_t i = 0; i < guards_->slot_count(); ++i) see(m.slots[i]);
   for (const auto& list : unboxed_)
-    add(list->numbers, static_cast<int64_t>(list->count) * static_cast<int64_t>(sizeof(double)));
+    add(list->numbers, list->count * list->width * static_cast<int64_t>(sizeof(double)));
   using Program = capture::LoopProgram;
   if (program_->has_scratch) add(scratch(), Program::kScratchLength * sizeof(double));
 }
@@ -505,7 +505,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   constexpr std::size_t kObjectsOnStack = 16;
   void* objects_on_stack[kObjectsOnStack];
   std::vector<void*> objects_on_heap;
-  const std::size_t in_front = 1 + 2 * program_->unboxed.size();
+  const std::size_t in_front = 1 + capture::LoopProgram::kOfUnboxed * program_->unboxed.size();
   void** objects = objects_on_stack + in_front;
   if (in_front + operands_.size() > kObjectsOnStack) {
     objects_on_heap.resize(in_front + operands_.size());
@@ -537,6 +537,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
     void* const numbers = unboxed_[k]->numbers;
     objects[capture::LoopProgram::numbers_of(k)] = program_->unboxed[k].grows ? unboxed_[k] : numbers;
     objects[capture::LoopProgram::count_of(k)] = reinterpret_cast<void*>(unboxed_[k]->count);
+    objects[capture::LoopProgram::width_of(k)] = reinterpret_cast<void*>(unboxed_[k]->width);
   }
   if (!kernels_[use_].parallel.empty() || program_->grouped_products > 0) find_memory(m);
   if (program_->grouped_products > 0) {
