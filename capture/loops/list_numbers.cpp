@@ -156,7 +156,8 @@ ListHeader* unboxed(Ref<> list, ItemKind kind) {
 /// No list is a row and something else.
 bool are_distinct() {
   std::vector<PyObject*> all(memory.lists.size());
-  std::transform(memory.lists.begin(), memory.lists.end(), all.begin(), [](const auto& known) { return known.list.get(); });
+  std::transform(memory.lists.begin(), memory.lists.end(), all.begin(),
+                 [](const auto& known) { return known.list.get(); });
   if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
   return std::adjacent_find(all.begin(), all.end()) == all.end();
 }
@@ -344,8 +345,8 @@ bool has_rows(PyObject* list) {
   PyObject** const items = reinterpret_cast<PyListObject*>(list)->ob_item;
   const Py_ssize_t count = PyList_GET_SIZE(list);
   return count > 0 && std::all_of(items, items + count, [&](PyObject* item) {
-    return PyList_CheckExact(item) && PyList_GET_SIZE(item) == PyList_GET_SIZE(items[0]);
-  });
+           return PyList_CheckExact(item) && PyList_GET_SIZE(item) == PyList_GET_SIZE(items[0]);
+         });
 }
 
 ListHeader* unbox(PyObject* list, ItemKind kind) {
@@ -418,10 +419,15 @@ bool UnboxedLists::box(const List& from) {
   return true;
 }
 
-bool UnboxedLists::box() {
+bool UnboxedLists::box(std::span<PyObject* const> going) {
   [[maybe_unused]] const py::NoCollection no_collection;
-  return std::all_of(lists_.begin(), lists_.end(),
-                     [](const List& list) { return Py_REFCNT(list.list.get()) == 1 || box(list); });
+  bool has_holder = true;  // the list before a row
+  return std::all_of(lists_.begin(), lists_.end(), [&](const List& list) {
+    const auto holders = Py_REFCNT(list.list.get()) - 1 - std::count(going.begin(), going.end(), list.list.get());
+    const bool is_needed = list.is_row ? has_holder || holders > 1 : holders > 0;
+    if (!list.is_row) has_holder = is_needed;
+    return !is_needed || box(list);
+  });
 }
 
 }  // namespace framejit::capture

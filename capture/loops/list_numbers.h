@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,8 @@ UnboxedMemory memory_of_unboxed();
 class UnboxedLists {
  public:
   UnboxedLists();
-  /// Makes objects of the numbers of all lists that somebody else holds. False: no memory, an exception is set.
-  bool box();
+  /// Makes objects of the numbers of all lists that others than `going` hold. False: no memory, an exception is set.
+  bool box(std::span<PyObject* const> going);
   bool has_failed() const { return has_failed_; }
 
  private:

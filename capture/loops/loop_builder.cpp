@@ -269,18 +269,18 @@ uint32_t LoopBuilder::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Or
   return static_cast<uint32_t>(exit.objects.size() - 1);
 }
 
-/// The local that is returned at once from instruction `pc` on, or -1: a constant is. Nothing can see the other locals
-/// after that, not even a traceback. Nullopt: more is done, or it may raise.
-std::optional<int> returned_at_once(const CodeView& view, const LoopCheckpoint& c) {
+/// LoopExit::returned: what is returned at once from the checkpoint on. Nothing can see the other locals after that,
+/// not even a traceback, if nobody holds the frame (FrameView::outlives).
+int returned_at_once(const CodeView& view, const LoopCheckpoint& c) {
   constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  if (view.code()->co_flags & kSuspends) return std::nullopt;
+  if (view.code()->co_flags & kSuspends) return LoopExit::kStays;
   const Instr& i = view.instrs()[c.pc];
-  if (i.op == Opcode::ReturnConst) return -1;
-  if (view.instrs()[view.behind(c.pc)].op != Opcode::ReturnValue) return std::nullopt;
+  if (i.op == Opcode::ReturnConst || i.op == Opcode::ReturnValue) return -1;
+  if (view.instrs()[view.behind(c.pc)].op != Opcode::ReturnValue) return LoopExit::kStays;
   if (i.op == Opcode::LoadConst) return -1;
-  if (i.op != Opcode::LoadFast) return std::nullopt;
+  if (i.op != Opcode::LoadFast) return LoopExit::kStays;
   const Typed::Kind kind = c.locals[static_cast<std::size_t>(i.arg)].kind;
-  return kind == Typed::Kind::Unbound || kind == Typed::Kind::Dead ? std::nullopt : std::optional(i.arg);
+  return kind == Typed::Kind::Unbound || kind == Typed::Kind::Dead ? LoopExit::kStays : i.arg;
 }
 
 uint32_t LoopBuilder::exit_at(LoopCheckpoint& c, std::string why) {
@@ -291,15 +291,15 @@ uint32_t LoopBuilder::exit_at(LoopCheckpoint& c, std::string why) {
   exit.line = request.view->instrs()[c.pc].line;
   exit.why = std::move(why);
   exit.early = in_nest(c.pc) && !has_items(c.pc, c.stack);
-  const std::optional<int> returned = exit.early ? std::nullopt : returned_at_once(*request.view, c);
+  if (!exit.early) exit.returned = returned_at_once(*request.view, c);
   for (std::size_t k = 0; k < c.locals.size(); ++k) {
     const Typed& v = c.locals[k];
     if (v.kind == Kind::Object && v.slot == static_cast<int>(k)) continue;
     if (v.kind == Kind::Unbound && (imagined_graph || !request.frame.locals[static_cast<int64_t>(k)])) continue;
     stored[k] = true;
     // An iterator is never left out: something else may hold it and see how far the loop has moved it.
-    const bool is_number = v.is_single() || v.kind == Kind::Dead || v.kind == Kind::Either;
-    if (returned && *returned != static_cast<int>(k) && is_number) continue;
+    const bool is_plain = v.is_single() || v.kind == Kind::Dead || v.kind == Kind::Either || v.kind == Kind::List;
+    if (exit.returned != LoopExit::kStays && exit.returned != static_cast<int>(k) && is_plain) continue;
     exit.locals.emplace_back(static_cast<int>(k), object_of(exit, values, made, v));
   }
   for (const auto& [k, index] : exit.locals)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,13 +78,18 @@ struct LoopExit {
   bool early = false;                 // the interpreter goes on in the loop
   bool wraps = false;                 // an index below 0 is left to the interpreter
   int line = 0;
+  /// The frame returns at once, so its numbers and lists are no longer needed, except for this local; -1: except for
+  /// what is on the stack, or a constant.
+  static constexpr int kStays = -2;
+  int returned = kStays;
 };
 
 /// A list of the entry whose numbers the loop has.
 struct UnboxedList {
   uint32_t list;  // its place in LoopProgram::fetched
   ItemKind kind;
-  bool grows;  // its length changes
+  bool grows;              // its length changes
+  bool is_stored = false;  // its items are stored
 };
 
 /// Takes over the lists that loops have made since the last one was left, and what they have taken from lists.
@@ -91,8 +97,9 @@ struct UnboxedList {
 class MadeLists {
  public:
   MadeLists();
-  /// Gives lists that are unboxed their objects, before another loop may run. False: no memory, an exception is set.
-  bool box() { return unboxed_.box(); }
+  /// Gives lists that are unboxed their objects, before another loop may run, unless only we and `going` hold them.
+  /// False: no memory, an exception is set.
+  bool box(std::span<PyObject* const> going) { return unboxed_.box(going); }
   /// Was there a list in the loop that could not be unboxed?
   bool has_failed() const { return unboxed_.has_failed(); }
 
@@ -106,7 +113,8 @@ struct LoopProgram {
   /// Each has room for two, so one can be computed while the one before is still needed. Its second part holds one
   /// result that will be stored in an array. The memory is aligned to the size of the first part.
   static constexpr int64_t kScratch = -1;
-  /// The objects for `unboxed[k]`: where its numbers are, or its header, if it grows; how many items; how long rows are.
+  /// The objects for `unboxed[k]`: where its numbers are, or its header, if it grows; how many items; how long rows
+  /// are.
   static constexpr int64_t kOfUnboxed = 3;
   static constexpr int64_t numbers_of(std::size_t k) { return -2 - kOfUnboxed * static_cast<int64_t>(k); }
   static constexpr int64_t count_of(std::size_t k) { return numbers_of(k) - 1; }

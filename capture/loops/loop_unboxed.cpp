@@ -9,7 +9,8 @@
 // distance from those of the first one. The first translation of a nest already expects it (`expect_rows`). Nothing may
 // change which rows the list has, or how long they are. Each list is a row once, or no row.
 //
-// When the loop is left, numbers that have changed become objects, in lists that are still in use. Only code of the
+// When the loop is left, numbers that have changed become objects, in lists that are still in use: not in those that only
+// the frame holds, if it returns at once (`returns_item`, LoopExit::returned). Only code of the
 // loop runs before, and all ways in which it reaches a list lead to the same numbers: a list under two names is unboxed
 // once, and the loop does not run if one of the names is of a list that is not unboxed.
 #include <algorithm>
@@ -91,16 +92,14 @@ void LoopTranslator::expect_rows(const Typed& list) {
 }
 
 bool LoopTranslator::hides_lists() const {
-  return std::any_of(hints_.outer.begin(), hints_.outer.end(), [&](uint32_t list) {
-    return hints_.unboxed.count(list) == 0 || hints_.boxed.count(list) != 0;
-  });
+  return std::any_of(hints_.outer.begin(), hints_.outer.end(),
+                     [&](uint32_t list) { return hints_.unboxed.count(list) == 0 || hints_.boxed.count(list) != 0; });
 }
 
 ItemKind LoopTranslator::kind_to_unbox(const Typed& list) const {
   if (list.array == 0 || recursion.is_recursion) return 0;
   const auto appended = hints_.appended.find(list.array);
-  const std::string& holds =
-      list.holds.empty() && appended != hints_.appended.end() ? appended->second : list.holds;
+  const std::string& holds = list.holds.empty() && appended != hints_.appended.end() ? appended->second : list.holds;
   const bool is_made_of_rows = holds[0] == 'l' && !is_of_entry(list.array);
   return is_made_of_rows ? 0 : item_kind(holds);
 }
@@ -187,7 +186,7 @@ void unbox_at_entry(LoopTranslator& t, Typed& list, uint32_t place) {
   }
   const auto at = std::find_if(all.begin(), all.end(), [&](const UnboxedList& other) { return other.list == place; });
   const auto k = static_cast<std::size_t>(at - all.begin());
-  if (at == all.end()) all.push_back({place, item_kind(list.holds), t.is_to_grow(list)});
+  if (at == all.end()) all.push_back({place, item_kind(list.holds), t.is_to_grow(list), false});
   list.ids.push_back(t.input(Op::Object, LoopProgram::numbers_of(k)));
   if (t.is_to_grow(list)) return;
   list.ids.push_back(t.input(Op::Object, LoopProgram::count_of(k)));
@@ -290,9 +289,9 @@ Typed unboxed_item(LoopTranslator& t, const Typed& list, cfg::Id at) {
   if (is_of_rows(list)) {
     Typed row = t.inner_list(list);
     row.holds = list.holds.substr(1);
-    const cfg::Id numbers = t.op(Op::Add, Type::I64, list.ids[1],
-                                 t.op(Op::Mul, Type::I64, at,
-                                      t.op(Op::Mul, Type::I64, list.ids[3], t.integer(sizeof(int64_t)))));
+    const cfg::Id numbers =
+        t.op(Op::Add, Type::I64, list.ids[1],
+             t.op(Op::Mul, Type::I64, at, t.op(Op::Mul, Type::I64, list.ids[3], t.integer(sizeof(int64_t)))));
     row.ids = {object_in(t, list, at), numbers, list.ids[3]};
     return row;
   }
@@ -302,6 +301,8 @@ Typed unboxed_item(LoopTranslator& t, const Typed& list, cfg::Id at) {
 void store_unboxed(LoopTranslator& t, const Typed& list, cfg::Id at, const Typed& value) {
   t.flush_pending();
   store_at(t, value, numbers_of(t, list), 0, at);
+  for (UnboxedList& other : t.program->unboxed)
+    other.is_stored = other.is_stored || number_of_entry(other.list) == outermost(list);
 }
 
 void check_is_number(LoopTranslator& t, const Typed& value) {

@@ -185,6 +185,7 @@ class LoopTranslator : public LoopBuilder {
   bool hides_lists() const;
   /// Begins anew if lists have been found that are to be unboxed.
   void choose_lists();
+  bool returns_item(const LoopFrame& f);
   void jump(uint32_t target);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
   void step(const Instr& i);

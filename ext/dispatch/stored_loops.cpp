@@ -24,7 +24,7 @@ FRAMEJIT_FIELDS(Exit, x.values, x.number)
 
 namespace framejit::capture {
 
-FRAMEJIT_FIELDS(UnboxedList, x.list, x.kind, x.grows)
+FRAMEJIT_FIELDS(UnboxedList, x.list, x.kind, x.grows, x.is_stored)
 
 }  // namespace framejit::capture
 
@@ -103,7 +103,7 @@ const void* read_address(ArchiveReader& a, ObjectReader& objects, const LoopProg
 
 // A member that is added belongs into these functions.
 static_assert(sizeof(cfg::Node) == 64 && sizeof(cfg::Block) == 136 && sizeof(cfg::Exit) == 32 &&
-              sizeof(LoopObject) == 64 && sizeof(LoopExit) == 152 && sizeof(LoopProgram) == 344);
+              sizeof(LoopObject) == 64 && sizeof(LoopExit) == 160 && sizeof(LoopProgram) == 344);
 
 /// The members of a node that are kept as they are.
 template <class Node, class F>
@@ -159,7 +159,7 @@ void write_exit(ArchiveWriter& a, ObjectWriter& objects, const LoopExit& exit) {
     a(attribute.of, attribute.object);
     objects.object(attribute.name.get());
   }
-  a(exit.locals, exit.stack, exit.kept, exit.why, exit.early, exit.wraps, exit.line);
+  a(exit.locals, exit.stack, exit.kept, exit.why, exit.early, exit.wraps, exit.line, exit.returned);
 }
 
 LoopExit read_exit(ArchiveReader& a, ObjectReader& objects) {
@@ -179,7 +179,7 @@ LoopExit read_exit(ArchiveReader& a, ObjectReader& objects) {
     a.ok = a.ok && attribute.name;
     exit.attributes.push_back(std::move(attribute));
   }
-  a(exit.locals, exit.stack, exit.kept, exit.why, exit.early, exit.wraps, exit.line);
+  a(exit.locals, exit.stack, exit.kept, exit.why, exit.early, exit.wraps, exit.line, exit.returned);
   return exit;
 }
 

@@ -445,7 +445,9 @@ bool CompiledLoop::unbox(const Matched& m) {
     capture::ListHeader* const header = capture::unbox(fetched(list.list, m), list.kind);
     if (!header) break;
     unboxed_.push_back(header);
-    items += header->count * header->width;
+    // To store an object takes some times as long as to take a number out of one.
+    constexpr int64_t kWorth = 5;
+    items += header->count * header->width / (list.is_stored ? kWorth : 1);
   }
   // The loop would not see what is done to a list under a name that it has other values for.
   const auto is_unboxed = [&](uint32_t list, bool grows) {
@@ -489,6 +491,21 @@ void CompiledLoop::find_memory(const Matched& m) {
     add(list->numbers, list->count * list->width * static_cast<int64_t>(sizeof(double)));
   using Program = capture::LoopProgram;
   if (program_->has_scratch) add(scratch(), Program::kScratchLength * sizeof(double));
+}
+
+bool CompiledLoop::drops_locals() const {
+  return std::any_of(program_->exits.begin(), program_->exits.end(),
+                     [](const LoopExit& exit) { return exit.returned != LoopExit::kStays; });
+}
+
+/// What the frame's locals hold that go at an exit, if that can be told.
+std::vector<PyObject*> CompiledLoop::going_at(const LoopExit& exit, const Matched& m) const {
+  std::vector<PyObject*> going;
+  // A slot with tags need not hold a reference.
+  if (py::kTaggedSlots || exit.returned == LoopExit::kStays || program_->unboxed.empty()) return going;
+  for (int i = 0; i < m.live->local_count; ++i)
+    if (i != exit.returned) going.push_back(m.live->locals[i]);
+  return going;
 }
 
 Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
@@ -588,7 +605,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
       made[i] = new_object(exit, static_cast<uint32_t>(i), values, m, made);
   }
   for (const LoopExit::Attribute& attribute : exit.attributes) held.push_back(Ref<>::share(fetched(attribute.of, m)));
-  bool complete = made_lists.box();
+  bool complete = made_lists.box(going_at(exit, m));
   const auto make = [&](uint32_t index) -> PyObject* {
     const Ref<> o = object(exit, index, values, m, made);
     if (!o && exit.objects[index].kind != LoopObject::Kind::Null &&

@@ -50,11 +50,14 @@ class CompiledLoop {
     return wrapped_ > kFewWrapped && 2 * wrapped_ > left_early_ && 4 * left_early_ > runs() &&
            worthwhile_ * 8 < measured_;
   }
-  /// Does it take longer to unbox lists than the loop runs, or has that failed? Then the next capture knows it.
+  /// Does it take so much longer to unbox lists than the loop then runs that it is faster to read and store the objects
+  /// in the loop, or has it failed? Then the next capture knows it.
   bool boxes_lists() const {
     const bool is_known = runs() > kFewUnboxed || unboxing_ns_ > kLongUnboxing;
-    return boxes_lists_ || (is_known && unboxing_ns_ > unboxed_ns_);
+    return boxes_lists_ || (is_known && 2 * unboxing_ns_ > 3 * unboxed_ns_);
   }
+  /// Are there exits at which the frame does not get all that it has in the interpreter, as it returns at once?
+  bool drops_locals() const;
   /// The graph as it was captured, until the first run, if machine code is kept or it may be compiled in other ways.
   const cfg::Cfg* captured() const {
     return captured_ ? &*captured_ : runs() == 0 && kernels_[0].saved_passes ? &program_->cfg : nullptr;
@@ -123,6 +126,7 @@ class CompiledLoop {
   /// Does the bytecode tell that the loop has too few rounds to take long?
   bool is_short(const guards::Matched& m) const;
   void find_memory(const guards::Matched& m);
+  std::vector<PyObject*> going_at(const capture::LoopExit& exit, const guards::Matched& m) const;
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);

@@ -299,6 +299,7 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
   FRAMEJIT_RUN_MEMORY(s, frame, conditions_->sizes);
   if (const Outcome misfit = fits(s.matched); misfit != Outcome::Done) return misfit;
   if (conditions_->finalizers.may_run(s.matched, true)) return Outcome::Declined;
+  if (frame.outlives && loop_->drops_locals()) return Outcome::Declined;
   // NumPy's scalars report underflow too, if they are asked to.
   if (arrays::ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
   const Outcome outcome = loop_->run(s.matched, update);

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
+import re
+import sys
 
 import pytest
 
@@ -82,7 +85,7 @@ def test_rows_in_variables():
 
 def test_iteration_and_builtins():
     def form(a, b):
-        total, log = 0, []
+        total = 0
         for turn in range(40):
             for row, (i, other) in zip(a, enumerate(b)):
                 total += sum(row) - max(other) + len(other) + i
@@ -224,9 +227,6 @@ def test_numbers_that_do_not_change_stay_the_objects():
 
 
 def test_nothing_is_left_over():
-    import gc
-    import sys
-
     marked = fj.jit(product)
     a, b, c = numbers(6, 6), numbers(6, 6), numbers(6, 6)
     for _ in range(3):
@@ -238,6 +238,62 @@ def test_nothing_is_left_over():
     gc.collect()
     assert (sys.getrefcount(a), sys.getrefcount(a[0]), sys.getrefcount(c[5])) == before[:3]
     assert abs(len(gc.get_objects()) - before[3]) < 50
+
+
+# ---- results that are items
+
+TABLE = "def form(w, n):\n    t = [[0] * n for _ in range(len(w) + 1)]\n    BEFORE\n    for i in range(1, len(w) + 1):\n        for j in range(1, n):\n            t[i][j] = max(t[i - 1][j], t[i][j - 1] + w[i - 1] * 37 % (j + 300))\n    AFTER\n"
+RETURNS_AT_ONCE = [("pass", "return t[len(w)][n - 1]"), ("k = n - 1", "return t[-1][k]"), ("pass", "return -t[-1][-1] * 2 + t[1][1] % 7"), ("u = w", "return t[-1][n] if 0 else t[-1][n - 1]"), ("k = 3", "return t[-1][k - 1] / t[1][k]"), ("pass", "return max(t[-1]) - len(t) + abs(t[1][3])"), ("pass", "return sum(t[-1])")]  # fmt: skip
+KEPT = [("kept.append(t)", "return t[-1][-1]"), ("kept.append(t[1])", "return t[-1][-1]"), ("kept.append(t[1]); u = t[1]", "return t[-1][-1]"), ("o = lambda: t", "kept.append(o)\n    return t[-1][-1]"), ("pass", "return t[-1]"), ("pass", "return t"), ("u = t", "return u"), ("kept.append({'t': t})", "return t[-1][-1] + 1"),
+        ("pass", "return t[-1][-1], t"), ("kept.append(sys._getframe())", "return t[-1][-1]"), ("pass", "return t[n][0]"), ("pass", "return t[-1][n]"), ("pass", "return t[1][1] / t[0][0]"), ("pass", "try:\n        return t[-1][-1]\n    finally:\n        kept.append(t)"), ("pass", "yield t[-1][-1]\n    kept.append(t)")]  # fmt: skip
+
+
+def seen(source, w, n):
+    """What a call gives, and what it leaves in `kept`."""
+    kept = []
+    form = made(source, kept=kept, sys=sys)
+
+    def call(function):
+        kept.clear()
+        found = run(function, (list(w), n))
+        left = [(item.f_locals if hasattr(item, "f_locals") else item() if callable(item) else item) for item in kept]
+        return found, [{k: v for k, v in item.items() if k not in ("_", "kept")} if isinstance(item, dict) else item for item in left]
+
+    return form, call
+
+
+@pytest.mark.parametrize("before, after", RETURNS_AT_ONCE + KEPT)
+def test_a_table_from_which_an_item_is_returned(before, after):
+    source = TABLE.replace("BEFORE", before).replace("AFTER", after)
+    w = [1, 5, 3, 8, 2, 9, 4, 7] * 5
+    if "yield" in source:
+        source = source.replace("def form", "def steps") + "\ndef form(w, n):\n    return list(steps(w, n))\n"
+    plain, call_plain = seen(source, w, 30)
+    ours, call_ours = seen(source, w, 30)
+    marked = fj.jit(ours)
+    expected = call_plain(plain)
+    for _ in range(4):
+        found = call_ours(marked)
+        check_same(expected[0], found[0], source)
+        assert repr(expected[1]) == repr(found[1])
+    if (before, after) in RETURNS_AT_ONCE:
+        # At its end the loop hands over the result alone.
+        assert re.search(r"^exit\d+: %\d+$", loops(marked)[-1]["graph"], re.M), loops(marked)[-1]["graph"]
+
+
+def test_a_frame_that_is_held_has_its_numbers():
+    def form(x, frames):
+        frames.append(sys._getframe())
+        k = last = 0
+        for k in range(len(x)):
+            last = x[k] * 3
+        return 0
+
+    frames = []
+    marked = fj.jit(form)
+    for _ in range(3):
+        marked(list(range(100)), frames)
+    assert all((frame.f_locals["k"], frame.f_locals["last"]) == (99, 297) for frame in frames)
 
 
 # ---- random programs
@@ -275,7 +331,7 @@ def random_program(seed):
         return "".join(f"{indent}{line}\n" for line in lines)
 
     def outer():
-        rarely = ["log.append(s)", f"log.append({row()})", f"{row()}.append({item()})", f"a.append({row()})", f"b[k] = {row()}", f"u = {row()}", f"u = {row()}[:]", f"s = sum({row()})", f"s = max({row()})", f"t = ({row()}, s)", f"a = b", "a, b = b, a",
+        rarely = ["log.append(s)", f"log.append({row()})", f"{row()}.append({item()})", f"a.append({row()})", f"b[k] = {row()}", f"u = {row()}", f"u = {row()}[:]", f"s = sum({row()})", f"s = max({row()})", f"t = ({row()}, s)", "a = b", "a, b = b, a",
                   "s = o[0][0][0]", "o[0][0][0] = s", "a = [r[:] for r in b]", "r = [0] * len(r)", "print(s)", "s = u.pop() if len(u) > 3 else s", f"s = sorted({row()})[0]"]  # fmt: skip
         head = pick(["for j in range(len(a)):", "for j in range(1, len(a[0])):", "for j in range(min(len(u), len(a[0]), len(b[0])) - 1, 0, -1):", "for j, r in enumerate(a):", "for r in b:\n            j = len(r) // 2", "for r, q in zip(a, b):\n            j = k",
                      "for r in a:\n            for j in range(len(r)):\n                s = s + r[j]"])  # fmt: skip
@@ -283,7 +339,10 @@ def random_program(seed):
         return pick([f"        {head}\n{inner('            ')}"] * 7 + [deep] * 2 + [f"        {pick(rarely)}\n"])
 
     body = "".join(outer() for _ in range(pick([1, 2, 3, 4])))
-    return f"def form(a, b, u, k, n, o):\n    s, j, log, t, r, q = k, 0, [], 0, a[0], b[0]\n    for i in range(n):\n{body}    return a, b, u, s, j, log, t, [x is r for x in a], [x is q for x in b], o\n"
+    result = pick(["return a, b, u, s, j, log, t, [x is r for x in a], [x is q for x in b], o"] * 3 + ["return a[k][0]", "return r[-1] + b[j][0]", "return a[-1][k] * 2", "return r", "return a[k]"])
+    if pick([0, 0, 0, 1]):
+        body = "        pass\n    a, b = [x[:] for x in a], [x[1:] for x in b]\n    r, q = a[0], b[0]\n    for i in range(n):\n" + body
+    return f"def form(a, b, u, k, n, o):\n    s, j, log, t, r, q = k, 0, [], 0, a[0], b[0]\n    for i in range(n):\n{body}    {result}\n"
 
 
 def random_arguments(seed, call):
