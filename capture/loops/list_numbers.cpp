@@ -377,6 +377,13 @@ bool UnboxedLists::box(const List& from) {
   const ListHeader& header = *from.header;
   const int64_t before = PyList_GET_SIZE(list), width = header.width, both = std::min(before, header.count);
   PyObject** const items = reinterpret_cast<PyListObject*>(list)->ob_item;
+  const auto each_bool = [&] {
+    for (int64_t k = 0; k < both; ++k) {
+      PyObject* const now = header.numbers[k] != 0 ? Py_True : Py_False;
+      if (items[k] != now) Py_DECREF(std::exchange(items[k], Py_NewRef(now)));
+    }
+    return true;
+  };
   const auto each = [&](const auto& is_same, char holds) {
     for (int64_t k = 0; k < both; ++k) {
       const int64_t* const numbers = header.numbers + k * width;
@@ -399,7 +406,7 @@ bool UnboxedLists::box(const List& from) {
   switch (letter(from.kind, 0)) {
     case 'f': complete = each_number([] { return 'f'; }); break;
     case 'i': complete = each_number([] { return 'i'; }); break;
-    case 'b': complete = each_number([] { return 'b'; }); break;
+    case 'b': complete = each_bool(); break;
     default:
       complete = each(
           [&](int64_t k, const int64_t* numbers) {

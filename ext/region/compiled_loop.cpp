@@ -440,14 +440,11 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
 bool CompiledLoop::unbox(const Matched& m) {
   if (program_->unboxed.empty()) return true;
   unboxed_.clear();
-  int64_t items = 0;
+  const int64_t start = now_ns();
   for (const capture::UnboxedList& list : program_->unboxed) {
     capture::ListHeader* const header = capture::unbox(fetched(list.list, m), list.kind);
     if (!header) break;
     unboxed_.push_back(header);
-    // To store an object takes some times as long as to take a number out of one.
-    constexpr int64_t kWorth = 5;
-    items += header->count * header->width / (list.is_stored ? kWorth : 1);
   }
   // The loop would not see what is done to a list under a name that it has other values for.
   const auto is_unboxed = [&](uint32_t list, bool grows) {
@@ -464,8 +461,7 @@ bool CompiledLoop::unbox(const Matched& m) {
     boxes_lists_ = true;
     return false;
   }
-  constexpr int64_t kNanoseconds = 3;  // to unbox an item and to look at it again
-  unboxing_ns_ += kNanoseconds * items;
+  unboxing_ns_ += now_ns() - start;
   return true;
 }
 
@@ -498,14 +494,28 @@ bool CompiledLoop::drops_locals() const {
                      [](const LoopExit& exit) { return exit.returned != LoopExit::kStays; });
 }
 
-/// What the frame's locals hold that go at an exit, if that can be told.
-std::vector<PyObject*> CompiledLoop::going_at(const LoopExit& exit, const Matched& m) const {
+bool CompiledLoop::box(capture::MadeLists& lists, const LoopExit& exit, const Matched& m) {
+  if (program_->unboxed.empty()) return lists.box({});
+  const int64_t start = now_ns();
   std::vector<PyObject*> going;
   // A slot with tags need not hold a reference.
-  if (py::kTaggedSlots || exit.returned == LoopExit::kStays || program_->unboxed.empty()) return going;
-  for (int i = 0; i < m.live->local_count; ++i)
+  for (int i = 0; !py::kTaggedSlots && exit.returned != LoopExit::kStays && i < m.live->local_count; ++i)
     if (i != exit.returned) going.push_back(m.live->locals[i]);
-  return going;
+  const bool complete = lists.box(going);
+  unboxing_ns_ += now_ns() - start;
+  return complete;
+}
+
+bool CompiledLoop::boxes_lists() const {
+  // Reading objects takes about half as long again as reading numbers does. A loop that stores objects makes one in each
+  // round, which takes some times as long as to take a number out of one.
+  constexpr int64_t kStored = 10;
+  const bool makes_objects =
+      std::any_of(program_->unboxed.begin(), program_->unboxed.end(), [](const capture::UnboxedList& list) {
+        return list.is_stored && list.kind != capture::item_kind("b");
+      });
+  const bool is_known = runs() > kFewUnboxed || unboxing_ns_ > kLongUnboxing;
+  return boxes_lists_ || (is_known && 2 * unboxing_ns_ > unboxed_ns_ * (makes_objects ? kStored : 1));
 }
 
 Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
@@ -605,7 +615,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
       made[i] = new_object(exit, static_cast<uint32_t>(i), values, m, made);
   }
   for (const LoopExit::Attribute& attribute : exit.attributes) held.push_back(Ref<>::share(fetched(attribute.of, m)));
-  bool complete = made_lists.box(going_at(exit, m));
+  bool complete = box(made_lists, exit, m);
   const auto make = [&](uint32_t index) -> PyObject* {
     const Ref<> o = object(exit, index, values, m, made);
     if (!o && exit.objects[index].kind != LoopObject::Kind::Null &&

@@ -52,10 +52,7 @@ class CompiledLoop {
   }
   /// Does it take so much longer to unbox lists than the loop then runs that it is faster to read and store the objects
   /// in the loop, or has it failed? Then the next capture knows it.
-  bool boxes_lists() const {
-    const bool is_known = runs() > kFewUnboxed || unboxing_ns_ > kLongUnboxing;
-    return boxes_lists_ || (is_known && 2 * unboxing_ns_ > 3 * unboxed_ns_);
-  }
+  bool boxes_lists() const;
   /// Are there exits at which the frame does not get all that it has in the interpreter, as it returns at once?
   bool drops_locals() const;
   /// The graph as it was captured, until the first run, if machine code is kept or it may be compiled in other ways.
@@ -126,7 +123,8 @@ class CompiledLoop {
   /// Does the bytecode tell that the loop has too few rounds to take long?
   bool is_short(const guards::Matched& m) const;
   void find_memory(const guards::Matched& m);
-  std::vector<PyObject*> going_at(const capture::LoopExit& exit, const guards::Matched& m) const;
+  /// Makes objects of the numbers of lists that are needed at an exit. False: no memory, an exception is set.
+  bool box(capture::MadeLists& lists, const capture::LoopExit& exit, const guards::Matched& m);
   void widen();
   void note_run(int64_t nanoseconds, bool was_cut);
   static int64_t faster_half(std::vector<int64_t> ns);
@@ -162,7 +160,7 @@ class CompiledLoop {
   bool boxes_lists_ = false;                           // a list could not be unboxed
   std::vector<runtime::ParallelLoop::Memory> memory_;  // while the loop runs
   std::vector<capture::ListHeader*> unboxed_;          // of LoopProgram::unboxed, while the loop runs
-  int64_t unboxing_ns_ = 0, unboxed_ns_ = 0;           // estimated for unboxing lists; of runs with such lists
+  int64_t unboxing_ns_ = 0, unboxed_ns_ = 0;           // for unboxing and boxing lists; of runs with such lists
   int64_t wrapped_ = 0;                                // of those left early, at exits for indices below 0
   int64_t long_rounds_ = 0;                            // of those left early
   int64_t measured_ = 0;                               // runs whose time was taken, once some were left early
