@@ -679,14 +679,20 @@ void optimize(Cfg& cfg, int vector_bytes, ParallelLoops* parallel) {
     drop_unused(cfg);
     separate_exits(cfg);
   }
-  for (int loops = 0; vector_bytes > 0 && loops < kMostShortLoops && unroll_short_loops(cfg); ++loops) {
-    simplify();
-    drop_unused(cfg);
-    join_blocks(cfg);
-    add_preheaders(cfg);
-  }
+  const auto unroll_short = [&] {
+    for (int loops = 0; vector_bytes > 0 && loops < kMostShortLoops && unroll_short_loops(cfg); ++loops) {
+      simplify();
+      drop_unused(cfg);
+      join_blocks(cfg);
+      add_preheaders(cfg);
+    }
+  };
+  unroll_short();
   note_naturals(cfg);
-  simplify(version_loops(cfg));
+  if (version_loops(cfg)) {
+    simplify();
+    unroll_short();  // versions without checks are shorter
+  }
   count_once(cfg);
   if (rotate_loops(cfg)) {
     join_blocks(cfg);
