@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-FAMILIES = ("scalars", "vectors", "matrices", "rows", "lists", "helpers", "ordinary", "comprehensions")
+FAMILIES = ("scalars", "vectors", "matrices", "rows", "lists", "helpers", "ordinary", "comprehensions", "tables")
 
 
 @dataclass(frozen=True)

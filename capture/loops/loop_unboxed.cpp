@@ -9,10 +9,10 @@
 // distance from those of the first one. The first translation of a nest already expects it (`expect_rows`). Nothing may
 // change which rows the list has, or how long they are. Each list is a row once, or no row.
 //
-// When the loop is left, numbers that have changed become objects, in lists that are still in use: not in those that only
-// the frame holds, if it returns at once (`returns_item`, LoopExit::returned). Only code of the
-// loop runs before, and all ways in which it reaches a list lead to the same numbers: a list under two names is unboxed
-// once, and the loop does not run if one of the names is of a list that is not unboxed.
+// When the loop is left, numbers that have changed become objects, in lists that are still in use: not in those that
+// only the frame holds, if it returns at once (`returns_item`, LoopExit::returned). Only code of the loop runs before,
+// and all ways in which it reaches a list lead to the same numbers: a list under two names is unboxed once, and the
+// loop does not run if one of the names is of a list that is not unboxed.
 #include <algorithm>
 #include <cstddef>
 #include <utility>

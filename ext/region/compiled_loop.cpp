@@ -507,13 +507,12 @@ bool CompiledLoop::box(capture::MadeLists& lists, const LoopExit& exit, const Ma
 }
 
 bool CompiledLoop::boxes_lists() const {
-  // Reading objects takes about half as long again as reading numbers does. A loop that stores objects makes one in each
-  // round, which takes some times as long as to take a number out of one.
+  // Reading objects takes about half as long again as reading numbers does. A loop that stores objects makes one in
+  // each round, which takes some times as long as to take a number out of one.
   constexpr int64_t kStored = 10;
-  const bool makes_objects =
-      std::any_of(program_->unboxed.begin(), program_->unboxed.end(), [](const capture::UnboxedList& list) {
-        return list.is_stored && list.kind != capture::item_kind("b");
-      });
+  const bool makes_objects = std::any_of(
+      program_->unboxed.begin(), program_->unboxed.end(),
+      [](const capture::UnboxedList& list) { return list.is_stored && list.kind != capture::item_kind("b"); });
   const bool is_known = runs() > kFewUnboxed || unboxing_ns_ > kLongUnboxing;
   return boxes_lists_ || (is_known && 2 * unboxing_ns_ > unboxed_ns_ * (makes_objects ? kStored : 1));
 }

@@ -286,7 +286,7 @@ def test_a_frame_that_is_held_has_its_numbers():
         frames.append(sys._getframe())
         k = last = 0
         for k in range(len(x)):
-            last = x[k] * 3
+            last = x[k] * 3  # noqa: F841
         return 0
 
     frames = []
