@@ -86,9 +86,16 @@ bool LoopTranslator::boxes_all() const {
   return hints_.boxes_all || (program->findings && program->findings->boxes_lists);
 }
 
-void LoopTranslator::expect_rows(const Typed& list) {
-  if (is_of_rows(list) && kind_to_unbox(list) && !imagined_graph && loops().size() > 1 && !boxes_all())
-    hints_.unboxed.insert(list.array);
+bool LoopTranslator::has_rows_of_one_length(uint32_t list) const {
+  const auto at = outer_lists_.find(list);
+  return at == outer_lists_.end() || has_rows(at->second);
+}
+
+void LoopTranslator::expect_rows(const Typed& list, PyObject* object) {
+  if (!is_of_rows(list) || !outer_lists_.emplace(list.array, object).second) return;
+  if (!kind_to_unbox(list) || imagined_graph || loops().size() == 1 || boxes_all()) return;
+  if (hints_.unboxed.count(list.array) != 0 || hints_.boxed.count(list.array) != 0) return;
+  (has_rows(object) ? hints_.unboxed : hints_.boxed).insert(list.array);
 }
 
 bool LoopTranslator::hides_lists() const {
@@ -162,6 +169,8 @@ void LoopTranslator::choose_lists() {
     hints_.boxed.insert(number);
     throw Retranslate{hints_};
   }
+  for (const uint32_t list : uses_)
+    if (hints_.unboxed.count(list) == 0 && !has_rows_of_one_length(list)) hints_.boxed.insert(list);
   // Lists of the entry only if no list that stays boxed may hold one of them.
   const auto is_used = [&](uint32_t list) { return uses_.count(list) != 0 && hints_.boxed.count(list) == 0; };
   const bool hides = std::any_of(hints_.outer.begin(), hints_.outer.end(), [&](uint32_t list) {
@@ -179,7 +188,6 @@ void unbox_at_entry(LoopTranslator& t, Typed& list, uint32_t place) {
   std::vector<UnboxedList>& all = t.program->unboxed;
   std::vector<uint32_t>& boxed = t.program->boxed;
   t.complete(list);
-  t.expect_rows(list);
   if (!t.is_to_unbox(list)) {
     if (std::find(boxed.begin(), boxed.end(), place) == boxed.end()) boxed.push_back(place);
     return;

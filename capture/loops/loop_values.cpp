@@ -296,7 +296,7 @@ std::optional<Typed> list_of(LoopTranslator& t, const Typed& v) {
   list.ids = {t.input(cfg::Op::Object, place)};
   list.array = number_of_entry(place);
   list.holds = held_by(v.value->object.get());
-  if (list.holds[0] == 'l' && !has_rows(v.value->object.get())) t.require_boxed(list);
+  t.expect_rows(list, v.value->object.get());
   unbox_at_entry(t, list, place);
   return list;
 }

@@ -349,8 +349,9 @@ void LoopTranslator::branch(cfg::Id condition, uint32_t yes, uint32_t no) {
 }
 
 /// Is the loop left for a return of what is computed of items of lists? Then the lists may be needed no longer.
-bool LoopTranslator::returns_item(const LoopFrame& f) {
+bool LoopTranslator::returns_item(const LoopFrame& f) try {
   if (in_nest(f.pc) || recursion.is_recursion) return false;
+  static const std::set<std::string> kOfLists{"abs", "len", "max", "min", "sum"};
   const std::span<const Instr> instrs = f.view->instrs();
   bool computes = false;
   for (uint32_t pc = f.pc; instrs[pc].op != Opcode::ReturnValue; pc = f.view->behind(pc)) {
@@ -360,11 +361,13 @@ bool LoopTranslator::returns_item(const LoopFrame& f) {
       case Opcode::LoadFastCheck:
       case Opcode::LoadDeref:
       case Opcode::LoadConst:
-      case Opcode::LoadGlobal:
       case Opcode::UnaryNegative:
       case Opcode::BinarySubscr:
       case Opcode::BinaryOp:
       case Opcode::Call: break;
+      case Opcode::LoadGlobal:
+        if (kOfLists.count(text_of(f.view->name(instrs[pc].arg))) == 0) return false;
+        break;
       default: return false;
     }
   }
@@ -387,6 +390,8 @@ bool LoopTranslator::returns_item(const LoopFrame& f) {
     case Opcode::ReturnValue: return false;
     default: return computes || !f.stack.empty();
   }
+} catch (const NotCompiled&) {
+  return false;
 }
 
 void LoopTranslator::translate(Given given) {

@@ -79,8 +79,9 @@ class LoopTranslator : public LoopBuilder {
   bool is_to_unbox(const Typed& list) const;
   /// As what a list could be unboxed; 0: it could not.
   ItemKind kind_to_unbox(const Typed& list) const;
-  /// A list of rows in a nest is unboxed from the first translation on: inner loops are likely to use the items.
-  void expect_rows(const Typed& list);
+  /// A list of rows in a nest, which is this object, is unboxed from the first translation on: inner loops are likely
+  /// to use the items.
+  void expect_rows(const Typed& list, PyObject* object);
   /// Does the length of a list that is unboxed change?
   bool is_to_grow(const Typed& list) const;
   /// An item is read or stored.
@@ -181,6 +182,7 @@ class LoopTranslator : public LoopBuilder {
   void decide(const Typed& either);
   uint32_t level_of(const LoopState& at);
   bool boxes_all() const;
+  bool has_rows_of_one_length(uint32_t list) const;
   /// May a list that stays as it is hold one of those that are there at the entry?
   bool hides_lists() const;
   /// Begins anew if lists have been found that are to be unboxed.
@@ -193,9 +195,10 @@ class LoopTranslator : public LoopBuilder {
   std::vector<std::pair<uint32_t, uint32_t>> loops_;  // the first and last instruction of each
   std::optional<DeadLocals> dead_;                    // once it is asked for
   VersionHints hints_;
-  std::set<uint32_t> asked_for_items_;    // of lists of unknown items
-  std::map<uint32_t, uint32_t> made_at_;  // by the number of a list: how many loops are around where it is made
-  std::set<uint32_t> uses_;               // of lists whose items are used in a loop that is further in, or taken away
+  std::map<uint32_t, PyObject*> outer_lists_;  // of the entry, alive during capture
+  std::set<uint32_t> asked_for_items_;         // of lists of unknown items
+  std::map<uint32_t, uint32_t> made_at_;       // by the number of a list: how many loops are around where it is made
+  std::set<uint32_t> uses_;  // of lists whose items are used in a loop that is further in, or taken away
   std::map<uint32_t, std::vector<std::vector<Typed>>> locals_at_;  // by the head of a loop, of each version
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;
