@@ -155,7 +155,8 @@ ListHeader* unboxed(Ref<> list, ItemKind kind) {
 
 /// No list is a row and something else.
 bool are_distinct() {
-  std::vector<PyObject*> all(memory.lists.size());
+  static std::vector<PyObject*> all;  // of the thread that holds the GIL; keeps its memory
+  all.resize(memory.lists.size());
   std::transform(memory.lists.begin(), memory.lists.end(), all.begin(),
                  [](const auto& known) { return known.list.get(); });
   if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
@@ -163,7 +164,7 @@ bool are_distinct() {
 }
 
 /// The rows of a list: first their numbers, one row after the other, then their headers.
-ListHeader* unboxed_rows(PyObject* list, ItemKind kind) {
+ListHeader* unboxed_rows(PyObject* list, ItemKind kind, bool changes) {
   if (!has_rows(list)) return nullptr;
   constexpr int64_t kWords = sizeof(ListHeader) / sizeof(int64_t);
   PyObject** const rows = reinterpret_cast<PyListObject*>(list)->ob_item;
@@ -171,10 +172,11 @@ ListHeader* unboxed_rows(PyObject* list, ItemKind kind) {
   int64_t* const numbers =
       width < ListMemory::kMost / count ? memory.take(count * width + (count + 1) * kWords) : nullptr;
   if (!numbers) return nullptr;
+  memory.lists.reserve(memory.lists.size() + static_cast<std::size_t>(count) + 1);
   auto* header = reinterpret_cast<ListHeader*>(numbers + count * width);
   const auto add = [&](PyObject* of, int64_t* at, int64_t size, int64_t each, ItemKind holds, bool is_row) {
     new (header) ListHeader{at, size, reinterpret_cast<PyListObject*>(of)->allocated, size, size, of, each};
-    memory.lists.push_back({Ref<>::share(of), header, holds, is_row});
+    memory.lists.push_back({Ref<>::share(of), header, holds, changes, is_row});
     return header++;
   };
   ListHeader* const made = add(list, numbers, count, width, kind, false);
@@ -349,10 +351,20 @@ bool has_rows(PyObject* list) {
          });
 }
 
-ListHeader* unbox(PyObject* list, ItemKind kind) {
-  for (const ListMemory::List& known : memory.lists)
-    if (known.list.get() == list) return known.kind == kind && !known.is_row ? known.header : nullptr;
-  return is_of_rows(kind) ? unboxed_rows(list, kind) : unboxed(Ref<>::share(list), kind);
+ListHeader* unbox(PyObject* list, ItemKind kind, bool changes) {
+  for (std::size_t k = 0; k < memory.lists.size(); ++k) {
+    ListMemory::List& known = memory.lists[k];
+    if (known.list.get() != list) continue;
+    if (known.kind != kind || known.is_row) return nullptr;
+    known.changes = known.changes || changes;
+    for (std::size_t row = k + 1; row < memory.lists.size() && memory.lists[row].is_row; ++row)
+      memory.lists[row].changes = known.changes;
+    return known.header;
+  }
+  if (is_of_rows(kind)) return unboxed_rows(list, kind, changes);
+  ListHeader* const header = unboxed(Ref<>::share(list), kind);
+  if (header) memory.lists.back().changes = changes;
+  return header;
 }
 
 bool is_unboxed(PyObject* list) {
@@ -433,7 +445,7 @@ bool UnboxedLists::box(std::span<PyObject* const> going) {
     const auto holders = Py_REFCNT(list.list.get()) - 1 - std::count(going.begin(), going.end(), list.list.get());
     const bool is_needed = list.is_row ? has_holder || holders > 1 : holders > 0;
     if (!list.is_row) has_holder = is_needed;
-    return !is_needed || box(list);
+    return !is_needed || !list.changes || box(list);
   });
 }
 

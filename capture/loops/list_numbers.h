@@ -20,7 +20,7 @@ struct ListHeader {
   int64_t room;      // in items: of `numbers`, at least the capacity
   int64_t kept;      // so many items at its beginning have never been taken away
   PyObject* list;
-  int64_t width;  // of a list of rows: how long each is
+  int64_t width;  // numbers for each item; of a list of rows, how long each is
 };
 
 /// The type of the items: the letters of Typed::holds, the first one in the lowest byte. 0: no such list is unboxed.
@@ -32,9 +32,9 @@ bool is_of_rows(ItemKind kind);
 /// Are the items of a list lists of one length? Their numbers then lie one row after the other.
 bool has_rows(PyObject* list);
 
-/// Gives the loop that is about to run the numbers of a list; null: it holds something else, it or one of its rows is a
-/// row that the loop has already, or there is no memory.
-ListHeader* unbox(PyObject* list, ItemKind kind);
+/// Gives the loop that is about to run the numbers of a list, which it changes or only reads; null: it holds something
+/// else, it or one of its rows is a row that the loop has already, or there is no memory.
+ListHeader* unbox(PyObject* list, ItemKind kind, bool changes);
 /// Has the loop the numbers of a list?
 bool is_unboxed(PyObject* list);
 
@@ -63,7 +63,7 @@ class UnboxedLists {
     Ref<> list;
     ListHeader* header;
     ItemKind kind;
-    bool is_row = false;
+    bool changes = true, is_row = false;
   };
   friend struct ListMemory;
   static bool box(const List& list);

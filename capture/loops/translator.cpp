@@ -348,52 +348,6 @@ void LoopTranslator::branch(cfg::Id condition, uint32_t yes, uint32_t no) {
   part(condition, state, std::move(other));
 }
 
-/// Is the loop left for a return of what is computed of items of lists? Then the lists may be needed no longer.
-bool LoopTranslator::returns_item(const LoopFrame& f) try {
-  if (in_nest(f.pc) || recursion.is_recursion) return false;
-  static const std::set<std::string> kOfLists{"abs", "len", "max", "min", "sum"};
-  const std::span<const Instr> instrs = f.view->instrs();
-  bool computes = false;
-  for (uint32_t pc = f.pc; instrs[pc].op != Opcode::ReturnValue; pc = f.view->behind(pc)) {
-    computes = computes || instrs[pc].op == Opcode::BinarySubscr || instrs[pc].op == Opcode::Call;
-    switch (instrs[pc].op) {
-      case Opcode::LoadFast:
-      case Opcode::LoadFastCheck:
-      case Opcode::LoadDeref:
-      case Opcode::LoadConst:
-      case Opcode::UnaryNegative:
-      case Opcode::BinarySubscr:
-      case Opcode::BinaryOp:
-      case Opcode::Call: break;
-      case Opcode::LoadGlobal:
-        if (kOfLists.count(text_of(f.view->name(instrs[pc].arg))) == 0) return false;
-        break;
-      default: return false;
-    }
-  }
-  // The next instruction. Operators on arrays are the interpreter's.
-  const auto is_number = [&](const Typed& v) { return known(*this, v).is_single(); };
-  const auto is_list = [&](const Typed& v) { return list_of(*this, known(*this, v)).has_value(); };
-  const auto from_top = [&](std::size_t k) { return f.stack.size() > k ? f.stack[f.stack.size() - 1 - k] : Typed{}; };
-  switch (instrs[f.pc].op) {
-    case Opcode::Call: {
-      const auto count = static_cast<std::size_t>(instrs[f.pc].arg);
-      const Typed callable = from_top(count + (py::kNullBehindCallable ? 1 : 0));
-      bool is_plain =
-          callable.kind == Kind::Object && callable.value->object && PyCFunction_Check(callable.value->object.get());
-      for (std::size_t k = 0; k < count; ++k) is_plain = is_plain && (is_list(from_top(k)) || is_number(from_top(k)));
-      return is_plain;
-    }
-    case Opcode::BinarySubscr: return is_list(from_top(1)) && is_number(from_top(0));
-    case Opcode::UnaryNegative: return is_number(from_top(0));
-    case Opcode::BinaryOp: return is_number(from_top(1)) && is_number(from_top(0));
-    case Opcode::ReturnValue: return false;
-    default: return computes || !f.stack.empty();
-  }
-} catch (const NotCompiled&) {
-  return false;
-}
-
 void LoopTranslator::translate(Given given) {
   state = std::move(given.state);
   block = given.block;

@@ -187,6 +187,7 @@ class LoopTranslator : public LoopBuilder {
   bool hides_lists() const;
   /// Begins anew if lists have been found that are to be unboxed.
   void choose_lists();
+  /// Is the loop left for a return of what is computed of items of lists? Then the lists may be needed no longer.
   bool returns_item(const LoopFrame& f);
   void jump(uint32_t target);
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);

@@ -440,9 +440,8 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
 bool CompiledLoop::unbox(const Matched& m) {
   if (program_->unboxed.empty()) return true;
   unboxed_.clear();
-  const int64_t start = now_ns();
   for (const capture::UnboxedList& list : program_->unboxed) {
-    capture::ListHeader* const header = capture::unbox(fetched(list.list, m), list.kind);
+    capture::ListHeader* const header = capture::unbox(fetched(list.list, m), list.kind, list.is_stored || list.grows);
     if (!header) break;
     unboxed_.push_back(header);
   }
@@ -461,7 +460,6 @@ bool CompiledLoop::unbox(const Matched& m) {
     boxes_lists_ = true;
     return false;
   }
-  unboxing_ns_ += now_ns() - start;
   return true;
 }
 
@@ -496,20 +494,17 @@ bool CompiledLoop::drops_locals() const {
 
 bool CompiledLoop::box(capture::MadeLists& lists, const LoopExit& exit, const Matched& m) {
   if (program_->unboxed.empty()) return lists.box({});
-  const int64_t start = now_ns();
-  std::vector<PyObject*> going;
+  going_.clear();
   // A slot with tags need not hold a reference.
   for (int i = 0; !py::kTaggedSlots && exit.returned != LoopExit::kStays && i < m.live->local_count; ++i)
-    if (i != exit.returned) going.push_back(m.live->locals[i]);
-  const bool complete = lists.box(going);
-  unboxing_ns_ += now_ns() - start;
-  return complete;
+    if (i != exit.returned) going_.push_back(m.live->locals[i]);
+  return lists.box(going_);
 }
 
 bool CompiledLoop::boxes_lists() const {
-  // Reading objects takes about half as long again as reading numbers does. A loop that stores objects makes one in
-  // each round, which takes some times as long as to take a number out of one.
-  constexpr int64_t kStored = 10;
+  // With objects, a loop that reads them is taken to run for half as long again, and one that makes objects three times
+  // as long: its rounds then have calls.
+  constexpr int64_t kStored = 4;
   const bool makes_objects = std::any_of(
       program_->unboxed.begin(), program_->unboxed.end(),
       [](const capture::UnboxedList& list) { return list.is_stored && list.kind != capture::item_kind("b"); });
@@ -558,6 +553,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   // Runs that were short so far are not watched, nor are first runs that will be.
   const bool may_be_long = may_widen_ && (runs() < kFirstRuns ? !is_short(m) : run_ns_ > kLongNanoseconds * runs());
   std::optional<LongRun> watch(std::in_place, may_be_long && widen_after < kNeverWidened);
+  const int64_t before_unboxing = program_->unboxed.empty() ? 0 : now_ns();
   if (!unbox(m)) return Outcome::Miss;
   for (std::size_t k = 0; k < unboxed_.size(); ++k) {
     void* const numbers = unboxed_[k]->numbers;
@@ -615,6 +611,7 @@ Outcome CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   }
   for (const LoopExit::Attribute& attribute : exit.attributes) held.push_back(Ref<>::share(fetched(attribute.of, m)));
   bool complete = box(made_lists, exit, m);
+  if (!unboxed_.empty()) unboxing_ns_ += now_ns() - took - before_unboxing;
   const auto make = [&](uint32_t index) -> PyObject* {
     const Ref<> o = object(exit, index, values, m, made);
     if (!o && exit.objects[index].kind != LoopObject::Kind::Null &&

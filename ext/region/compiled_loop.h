@@ -160,6 +160,7 @@ class CompiledLoop {
   bool boxes_lists_ = false;                           // a list could not be unboxed
   std::vector<runtime::ParallelLoop::Memory> memory_;  // while the loop runs
   std::vector<capture::ListHeader*> unboxed_;          // of LoopProgram::unboxed, while the loop runs
+  std::vector<PyObject*> going_;                       // what it holds that goes with the frame, while lists are boxed
   int64_t unboxing_ns_ = 0, unboxed_ns_ = 0;           // for unboxing and boxing lists; of runs with such lists
   int64_t wrapped_ = 0;                                // of those left early, at exits for indices below 0
   int64_t long_rounds_ = 0;                            // of those left early

@@ -182,6 +182,55 @@ def test_common_rows_are_found():
         check_same(run(made(SUMS), arguments()), run(marked, arguments()), arguments.__name__)
 
 
+@pytest.mark.parametrize("order", ["a, b", "b, a"])
+def test_rows_that_are_read_under_one_name_and_stored_under_another(order):
+    """Numbers of lists that are only read are not looked at when the loop is left."""
+    source = f"def form({order}):\n    total = 0\n    for i in range(40):\n        for j in range(len(a)):\n            for k in range(len(a[0])):\n                total += a[j][k]\n                b[j][k] = (total + i) % 1009\n    return total, a, b\n"
+
+    def one():
+        a = integers(4, 5)
+        return a, a
+
+    marked = fj.jit(made(source))
+    for arguments in (lambda: (integers(4, 5), integers(4, 5)), one, one):
+        check_same(run(made(source), arguments()), run(marked, arguments()), order)
+    assert unboxes(marked)
+
+
+@pytest.mark.parametrize("call", [lambda f, t: list(map(f, [t])), lambda f, t: sorted([t], key=f), lambda f, t: f(**{"a": t}), lambda f, t: f(*[t])])
+def test_tables_that_only_the_caller_holds(call):
+    def form(a):
+        for i in range(40):
+            for row in a:
+                for j in range(len(row)):
+                    row[j] = (row[j] * 3 + i + j) % 1009
+        return a[-1][-1]
+
+    marked = fj.jit(form)
+    for _ in range(4):
+        plain, ours = integers(5, 4), integers(5, 4)
+        assert call(form, plain) == call(marked, ours) and plain == ours
+        assert call(form, integers(3, 4)) == call(marked, integers(3, 4))
+
+
+def test_a_profile_function_sees_the_table():
+    source = TABLE.replace("BEFORE", "pass").replace("AFTER", "return t[-1][-1]")
+    plain, marked = made(source), fj.jit(made(source))
+    for _ in range(3):
+        marked([1, 5, 3, 8] * 8, 30)
+
+    def seen(function):
+        found = []
+        sys.setprofile(lambda frame, event, _: event == "return" and frame.f_code.co_name == "form" and found.append(repr(frame.f_locals["t"])))
+        try:
+            return function([1, 5, 3, 8] * 8, 30), found
+        finally:
+            sys.setprofile(None)
+
+    expected = seen(plain)
+    assert expected == seen(marked) and len(expected[1]) == 1
+
+
 def test_lists_in_lists_in_lists():
     def form(a):
         total = 0
@@ -248,8 +297,8 @@ KEPT = [("kept.append(t)", "return t[-1][-1]"), ("kept.append(t[1])", "return t[
         ("pass", "return t[-1][-1], t"), ("kept.append(sys._getframe())", "return t[-1][-1]"), ("pass", "return t[n][0]"), ("pass", "return t[-1][n]"), ("pass", "return t[1][1] / t[0][0]"), ("pass", "try:\n        return t[-1][-1]\n    finally:\n        kept.append(t)"), ("pass", "yield t[-1][-1]\n    kept.append(t)")]  # fmt: skip
 
 
-def seen(source, w, n):
-    """What a call gives, and what it leaves in `kept`."""
+def kept_by(source, w, n):
+    """The function of a source, and how to call it: that returns the outcome and what the program has put into its list `kept`."""
     kept = []
     form = made(source, kept=kept, sys=sys)
 
@@ -268,8 +317,8 @@ def test_a_table_from_which_an_item_is_returned(before, after):
     w = [1, 5, 3, 8, 2, 9, 4, 7] * 5
     if "yield" in source:
         source = source.replace("def form", "def steps") + "\ndef form(w, n):\n    return list(steps(w, n))\n"
-    plain, call_plain = seen(source, w, 30)
-    ours, call_ours = seen(source, w, 30)
+    plain, call_plain = kept_by(source, w, 30)
+    ours, call_ours = kept_by(source, w, 30)
     marked = fj.jit(ours)
     expected = call_plain(plain)
     for _ in range(4):
